@@ -1,0 +1,295 @@
+// The journal's layout: the one thing that the recorder (in the program) and the readers (outside) share.
+//
+// One process writes one file, `<CUHEAP_DIR>/<pid>-<start ticks>.journal`, through shared mappings only, so that what
+// was stored survives the process whatever ends it. The file is a FileHeader followed by extents; every extent holds
+// fixed-size records of one kind. Space is allocated (fallocate) before an extent is published, since touching an
+// unreserved page of a full tmpfs kills the process.
+//
+//   0            FileHeader (facts, counters, devices, extent directory), kHeaderBytes long
+//   extents[i]   at Extent::offset, Extent::bytes long, kind Extent::kind, in order of publication
+//
+// Publication rules, which make the file readable after a kill at any instant:
+//  - an extent exists once FileHeader::extent_count (release) covers it;
+//  - an event, module, thread, note or stack exists once its commit word (release) holds the expected value, written last;
+//  - a live slot is a seqlock: odd while being written; readers outside a living process retry, and after a kill an odd
+//    slot is settled by the events of its allocation id (the event is committed before the hook returns);
+//  - a stack is committed before the first event or slot that names it, a module before the first stack that names it;
+//  - frees are recorded before the real free, allocations after the real success.
+//
+// All integers are little endian; atomics are lock-free words of the mapping. This header includes <cstdint>-level
+// headers only. docs/journal.md draws it.
+#ifndef CUHEAP_INTERPOSE_JOURNAL_FORMAT_H_
+#define CUHEAP_INTERPOSE_JOURNAL_FORMAT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace cuheap::journal {
+
+inline constexpr std::uint64_t kMagic = 0x314A504145485543;  // the bytes "CUHEAPJ1"
+inline constexpr std::uint32_t kVersion = 1;
+
+inline constexpr std::uint32_t kMaxExtents = 16384;
+inline constexpr std::uint32_t kMaxDevices = 64;
+inline constexpr std::uint64_t kExtentAlignment = 4096;  // offsets and sizes of extents
+
+// What an extent holds.
+enum class ExtentKind : std::uint32_t {
+  kNone = 0,
+  kEvents = 1,   // EventExtentHeader, then Event records; Extent::owner is the thread's index
+  kLive = 2,     // LiveSlot records
+  kStacks = 3,   // 64-bit words, see StackHeader; the words of all kStacks extents form one sequence
+  kModules = 4,  // ModuleRecord
+  kThreads = 5,  // ThreadRecord
+  kNotes = 6,    // NoteRecord
+};
+
+struct Extent {
+  std::uint32_t kind;  // ExtentKind
+  std::uint32_t owner;
+  std::uint64_t offset;  // bytes from the start of the file
+  std::uint64_t bytes;
+};
+static_assert(sizeof(Extent) == 24);
+
+enum class ProcessState : std::uint32_t {
+  kStarting = 0,   // header not complete yet: nothing else may be trusted
+  kRecording = 1,  // the process runs, or was killed
+  kEnded = 2,      // the process reached its exit handlers
+  kExecuted = 3,   // replaced by exec (the supervisor concludes this; never written by the recorder)
+};
+
+// Counters of the whole process, each one monotonic unless said otherwise.
+enum class Counter : std::uint32_t {
+  kAllocations,          // successful allocations the program made
+  kFrees,                // successful frees the program made
+  kAllocationFailures,   // calls that returned an error to the program
+  kEventsOverwritten,    // events lost because the cap on event extents was reached
+  kEventsDropped,        // events never written (no space, no thread slot, re-entry)
+  kLiveDropped,          // allocations without a live slot (no space): the live set is then incomplete
+  kStacksInterned,
+  kStacksFailed,         // stacks that could not be taken or stored
+  kPoolHits,             // allocations served from memory the pool held
+  kPoolMisses,           // allocations for which the pool asked the driver
+  kForwarded,            // allocations handed to the driver as they were
+  kContextSynchronizations,  // completed context-wide synchronisations, the program's
+  kPoolSynchronizations,     // ... begun by the pool
+  kOutOfMemoryRescues,   // forwarded calls that succeeded after the pool gave memory back
+  kCount = 32,           // room, so that new counters do not move what follows
+};
+
+struct DeviceRecord {
+  std::atomic<std::uint32_t> present;  // 1 once the fields below are valid
+  std::uint32_t compute_capability;    // major * 10 + minor
+  std::uint64_t total_bytes;           // as the driver reports it
+  char name[64];
+  char uuid[16];  // raw bytes of cuDeviceGetUuid_v2
+  // Device memory of the program (AllocationKind below kHostFirst), in bytes as requested.
+  std::atomic<std::uint64_t> live_bytes;
+  std::atomic<std::uint64_t> live_count;
+  std::atomic<std::uint64_t> peak_bytes;       // exact: updated on every allocation
+  std::atomic<std::uint64_t> peak_time_ns;     // when peak_bytes was reached
+  // Memory the pool holds from the driver (segments), and its parts.
+  std::atomic<std::uint64_t> reserved_bytes;
+  std::atomic<std::uint64_t> reserved_peak_bytes;
+  std::atomic<std::uint64_t> quarantined_bytes;  // freed by the program, not yet proven unused
+  std::atomic<std::uint64_t> driver_free_at_start;  // cuMemGetInfo at first use of the device, 0 if not known
+  std::uint64_t spare[8];
+};
+
+struct FileHeader {
+  std::atomic<std::uint64_t> magic;  // kMagic, written last when the header is made
+  std::uint32_t version;
+  std::uint32_t header_bytes;  // kHeaderBytes of the writer
+  std::atomic<std::uint32_t> state;  // ProcessState
+  std::uint32_t max_devices;
+  std::uint32_t max_extents;
+  std::atomic<std::uint32_t> extent_count;
+  std::uint64_t pid;
+  std::uint64_t parent_pid;
+  std::uint64_t start_ticks;          // field 22 of /proc/self/stat: with pid, unique on a host
+  std::uint64_t start_realtime_ns;    // CLOCK_REALTIME and CLOCK_MONOTONIC read together:
+  std::uint64_t start_monotonic_ns;   // every time in the journal is CLOCK_MONOTONIC in ns
+  std::atomic<std::uint64_t> end_monotonic_ns;
+  std::uint64_t pointer_bytes;  // 8
+  char host[64];
+  char executable[1024];   // /proc/self/exe
+  char command_line[2048]; // arguments joined by NUL, cut at the end if longer (command_line_cut)
+  std::uint32_t command_line_bytes;
+  std::uint32_t command_line_cut;
+  char working_directory[1024];
+  char configuration[2048];  // "name=value\n" of every option in force
+  char launcher_facts[1024]; // "RANK=0\n..." of the few launcher variables that are recorded (never the environment)
+  std::atomic<std::uint64_t> counters[static_cast<std::size_t>(Counter::kCount)];
+  DeviceRecord devices[kMaxDevices];
+  Extent extents[kMaxExtents];
+};
+inline constexpr std::uint64_t kHeaderBytes = (sizeof(FileHeader) + kExtentAlignment - 1) / kExtentAlignment * kExtentAlignment;
+
+// How memory was obtained: one value per kind of driver call. Values never change their meaning.
+enum class AllocationKind : std::uint8_t {
+  kNone = 0,
+  kDevice = 1,          // cuMemAlloc
+  kPitched = 2,         // cuMemAllocPitch
+  kManaged = 3,         // cuMemAllocManaged
+  kStreamOrdered = 4,   // cuMemAllocAsync
+  kFromPool = 5,        // cuMemAllocFromPoolAsync
+  kArray = 6,           // cuArrayCreate, cuArray3DCreate (address is the handle)
+  kMipmappedArray = 7,  // (address is the handle)
+  kVirtual = 8,         // cuMemCreate (address is the handle; physical memory on a device)
+  kImported = 9,        // cuIpcOpenMemHandle and other imports: another process owns the bytes, not counted as device memory
+  kModuleData = 10,     // reserved for globals of modules
+  kPoolSegment = 11,    // our pool's own segments: not the program's, counted in reserved_bytes
+  kHostFirst = 32,
+  kHostPinned = 32,      // cuMemHostAlloc, cuMemAllocHost
+  kHostRegistered = 33,  // cuMemHostRegister
+  kHostVirtual = 34,     // cuMemCreate with a host location
+};
+
+// Bits of LiveSlot::flags and Event::flags.
+inline constexpr std::uint16_t kServedFromPool = 1u << 0;   // the block lies in a segment of our pool
+inline constexpr std::uint16_t kCallerIsPyTorch = 1u << 1;  // the driver call came from PyTorch's caching allocator
+inline constexpr std::uint16_t kDuringCapture = 1u << 2;
+inline constexpr std::uint16_t kFreedAtShutdown = 1u << 3;  // free recorded after the process began to exit
+inline constexpr std::uint16_t kFreedWithContext = 1u << 4; // its context was destroyed or reset
+inline constexpr std::uint16_t kFreeFailed = 1u << 5;       // an earlier kFree of this allocation failed: still live
+
+enum class EventType : std::uint8_t {
+  kNone = 0,
+  kAllocate = 1,        // after success
+  kFree = 2,            // before the real free; address, bytes and allocation_id name the block
+  kFreeFailed = 3,      // the real free failed (result): the block named by the preceding kFree is live again
+  kAllocateFailed = 4,  // bytes and kind asked for, result; no allocation id
+  kSynchronize = 5,     // a context-wide synchronisation of the program returned; bytes = duration in ns
+  kContextDestroyed = 6,  // context in `address`; the blocks it freed have their own kFree events before this one
+  kSegmentAllocate = 7,   // our pool took a segment from the driver (kind kPoolSegment)
+  kSegmentFree = 8,       // ... gave it back
+  kStepMark = 9,          // cuheap_step() was called; bytes = the program's step number, or 0
+};
+
+// One event. `commit` is written last (release) and holds the event's sequence number in its thread's chain, from 1.
+struct Event {
+  std::atomic<std::uint64_t> commit;
+  std::uint64_t time_ns;
+  std::uint64_t address;
+  std::uint64_t bytes;          // as requested
+  std::uint64_t allocation_id;  // see MakeAllocationId; names the block from kAllocate to kFree
+  std::uint64_t stream;         // CUstream handle of stream-ordered calls, else 0
+  std::uint32_t stack;          // stack id, 0 = none taken
+  std::uint32_t thread;         // index of the ThreadRecord, from 1
+  std::uint8_t type;            // EventType
+  std::uint8_t kind;            // AllocationKind
+  std::uint16_t device;         // ordinal; 0xFFFF = not known
+  std::uint16_t flags;
+  std::uint16_t result;         // CUresult
+};
+static_assert(sizeof(Event) == 64);
+
+// First 64 bytes of a kEvents extent. Record i (from 0) is valid iff its commit == first_sequence + i; when an extent is
+// recycled for newer events, first_sequence is stored first, which invalidates all the old records at once.
+struct EventExtentHeader {
+  std::atomic<std::uint64_t> first_sequence;
+  std::atomic<std::uint32_t> thread;  // owner now: index of the ThreadRecord
+  std::uint32_t spare0;
+  std::uint64_t spare[6];
+};
+static_assert(sizeof(EventExtentHeader) == 64);
+
+// One block the program holds (or a segment our pool holds). Slots are reused after a free.
+struct LiveSlot {
+  std::atomic<std::uint32_t> sequence;  // odd while being written
+  std::uint32_t state;                  // 0 empty, 1 live
+  std::uint64_t allocation_id;
+  std::uint64_t address;
+  std::uint64_t bytes;           // as requested
+  std::uint64_t reserved_bytes;  // what it occupies: block size in the pool, or bytes if forwarded
+  std::uint64_t time_ns;
+  std::uint64_t stream;
+  std::uint64_t context;  // CUcontext handle
+  std::uint32_t stack;
+  std::uint32_t thread;
+  std::uint8_t kind;  // AllocationKind
+  std::uint8_t spare0;
+  std::uint16_t device;
+  std::uint16_t flags;
+  std::uint16_t spare1;
+  std::uint64_t spare[6];
+};
+static_assert(sizeof(LiveSlot) == 128);
+
+inline constexpr std::uint64_t MakeAllocationId(std::uint32_t thread, std::uint64_t number) {
+  return (static_cast<std::uint64_t>(thread) << 40) | (number & ((std::uint64_t{1} << 40) - 1));
+}
+
+// A stack in the word sequence of the kStacks extents: StackHeader (2 words), then `depth` words, innermost first.
+// The stack's id is the index of its first word in the whole sequence (all kStacks extents in order of publication,
+// each Extent::bytes / 8 words); a stack never crosses an extent. Word 0 of the sequence is not used: id 0 = none.
+// Frame word: module index << 48 | (return address - load bias), module index from 1; index 0: absolute address.
+struct StackHeader {
+  std::atomic<std::uint32_t> commit;  // kStackCommitted, written last
+  std::uint16_t depth;
+  std::uint16_t flags;
+  std::uint64_t hash;
+};
+static_assert(sizeof(StackHeader) == 16);
+inline constexpr std::uint32_t kStackCommitted = 0x4B415453;
+inline constexpr std::uint16_t kStackTruncated = 1u << 0;    // deeper than the limit
+inline constexpr std::uint16_t kStackUnwindFailed = 1u << 1; // the unwinder stopped early
+inline constexpr unsigned kModuleShift = 48;
+
+// A loaded object. A library unloaded and loaded again gets a new record, so that old stacks stay true.
+struct ModuleRecord {
+  std::atomic<std::uint32_t> commit;  // index from 1, written last
+  std::uint32_t path_bytes;           // without NUL; path_cut tells if longer than fits
+  std::uint64_t load_bias;
+  std::uint64_t begin;  // mapped range
+  std::uint64_t end;
+  std::uint32_t build_id_bytes;
+  std::uint32_t path_cut;
+  std::uint8_t build_id[32];
+  char path[1024 - 72];
+};
+static_assert(sizeof(ModuleRecord) == 1024);
+
+struct ThreadRecord {
+  std::atomic<std::uint32_t> commit;  // index from 1, written last
+  std::uint32_t tid;                  // kernel thread id
+  std::uint64_t first_ns;
+  std::atomic<std::uint64_t> last_ns;  // when its exit was noticed, 0 if it was not
+  char name[16];
+  std::uint64_t spare[3];
+};
+static_assert(sizeof(ThreadRecord) == 64);
+
+// What the recorder could not do or see, and what it decided: becomes "not observed" in the report.
+enum class NoteCode : std::uint16_t {
+  kNone = 0,
+  kUnknownAddress = 1,    // the driver answered a hooked name with an address we don't know: text = name
+  kMissingFunction = 2,   // a function that we need is not in this driver
+  kPassThrough = 3,       // serving was switched off for good: text = reason
+  kIpcOfPackedBlock = 4,  // an IPC handle of a packed block was asked for and refused
+  kUnwinderOff = 5,       // native stacks are off: text = reason
+  kNoSpace = 6,           // the journal could not grow: text = what was lost
+  kForked = 7,            // a child was forked; it is not recorded by this journal: a = child pid (if known)
+  kSelfCheck = 8,         // an entry of the self-check: text
+  kOptionRejected = 9,    // an environment option was not understood: text
+  kCapture = 10,          // stream capture seen; what it changed
+};
+
+struct NoteRecord {
+  std::atomic<std::uint32_t> commit;  // index from 1, written last
+  std::uint16_t code;                 // NoteCode
+  std::uint16_t text_bytes;
+  std::uint64_t time_ns;
+  std::uint64_t a;
+  std::uint64_t b;
+  char text[224];
+};
+static_assert(sizeof(NoteRecord) == 256);
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+}  // namespace cuheap::journal
+
+#endif  // CUHEAP_INTERPOSE_JOURNAL_FORMAT_H_
