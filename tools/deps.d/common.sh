@@ -1,0 +1,43 @@
+# Shared by tools/deps and its parts (POSIX sh; sourced, never run). Needs: set -eu.
+
+# Everything that cuheap puts on a machine by itself lies under one folder, so that one rm -r takes it away again.
+cuheap_cache_dir() {
+  if [ -n "${CUHEAP_CACHE:-}" ]; then
+    printf '%s\n' "$CUHEAP_CACHE"
+  elif [ -n "${XDG_CACHE_HOME:-}" ]; then
+    printf '%s\n' "$XDG_CACHE_HOME/cuheap"
+  else
+    printf '%s\n' "${HOME:?neither HOME nor CUHEAP_CACHE is set}/.cache/cuheap"
+  fi
+}
+
+say() { printf '%s: %s\n' "${CUHEAP_SELF:-deps}" "$*" >&2; }
+die() {
+  say "$*"
+  exit 1
+}
+
+# A folder to build in. Autotools refuse paths with spaces, so such a TMPDIR is passed over.
+make_work_dir() {
+  case "${TMPDIR:-/tmp}" in
+    *[[:space:]]*) mktemp -d /tmp/cuheap.XXXXXX ;;
+    *) mktemp -d "${TMPDIR:-/tmp}/cuheap.XXXXXX" ;;
+  esac
+}
+
+# publish_dir FROM TO: makes FROM (complete, on any file system) appear as TO in one step. Someone else's finished TO
+# is replaced; a half-written TO is never visible.
+publish_dir() {
+  mkdir -p "$(dirname "$2")"
+  staged=$(mktemp -d "$(dirname "$2")/.staged.XXXXXX")
+  cp -R "$1/." "$staged/"
+  chmod 755 "$staged"
+  if [ -e "$2" ]; then
+    retired=$(mktemp -d "$(dirname "$2")/.retired.XXXXXX")
+    mv "$2" "$retired/old"
+    mv "$staged" "$2"
+    rm -rf "$retired"
+  else
+    mv "$staged" "$2"
+  fi
+}
