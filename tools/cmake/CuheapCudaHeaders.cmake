@@ -32,7 +32,8 @@ endif()
 
 add_library(cuheap_cuda_headers INTERFACE)
 add_library(cuheap::cuda_headers ALIAS cuheap_cuda_headers)
-target_include_directories(cuheap_cuda_headers SYSTEM INTERFACE "${CUHEAP_CUDA_INCLUDE_DIR}")
+target_include_directories(cuheap_cuda_headers SYSTEM INTERFACE "$<BUILD_INTERFACE:${CUHEAP_CUDA_INCLUDE_DIR}>")
+set_target_properties(cuheap_cuda_headers PROPERTIES EXPORT_NAME cuda_headers)
 
 file(GLOB _cuheap_wheel_headers "${CUHEAP_CACHE_DIR}/python/lib/python3*/site-packages/nvidia/cu13/include")
 find_path(CUHEAP_CUBLAS_INCLUDE_DIR cublas_v2.h
