@@ -1,7 +1,8 @@
 // The journal's layout: the one thing that the recorder (in the program) and the readers (outside) share.
 //
-// One process writes one file, `<CUHEAP_DIR>/<pid>-<start ticks>.journal`, through shared mappings only, so that what
-// was stored survives the process whatever ends it. The file is a FileHeader followed by extents; every extent holds
+// One process image writes one file, `<CUHEAP_DIR>/<pid>-<start ticks>.journal` (an image that came by exec, which keeps
+// both numbers, `<pid>-<start ticks>.<image>.journal`), through shared mappings only, so that what was stored survives
+// the process whatever ends it. The file is a FileHeader followed by extents; every extent holds
 // fixed-size records of one kind. Space is allocated (fallocate) before an extent is published, since touching an
 // unreserved page of a full tmpfs kills the process.
 //
@@ -11,8 +12,10 @@
 // Publication rules, which make the file readable after a kill at any instant:
 //  - an extent exists once FileHeader::extent_count (release) covers it;
 //  - an event, module, thread, note or stack exists once its commit word (release) holds the expected value, written last;
-//  - a live slot is a seqlock: odd while being written; readers outside a living process retry, and after a kill an odd
-//    slot is settled by the events of its allocation id (the event is committed before the hook returns);
+//  - a live slot is a seqlock: odd while being written; readers outside a living process retry. The slots alone say what
+//    is live: a slot is filled before the kAllocate event and emptied before the kFree event, both before the hook goes
+//    on. So after a kill an odd slot is a block whose allocation or free had not returned, and is not counted; the
+//    events need not be replayed, and the newest kFree of a killed thread may be missing;
 //  - a stack is committed before the first event or slot that names it, a module before the first stack that names it;
 //  - frees are recorded before the real free, allocations after the real success.
 //
@@ -37,7 +40,7 @@ inline constexpr std::uint64_t kExtentAlignment = 4096;  // offsets and sizes of
 // What an extent holds.
 enum class ExtentKind : std::uint32_t {
   kNone = 0,
-  kEvents = 1,   // EventExtentHeader, then Event records; Extent::owner is the thread's index
+  kEvents = 1,   // EventExtentHeader, then Event records; the owner is EventExtentHeader::chain
   kLive = 2,     // LiveSlot records
   kStacks = 3,   // 64-bit words, see StackHeader; the words of all kStacks extents form one sequence
   kModules = 4,  // ModuleRecord
@@ -63,7 +66,7 @@ enum class ProcessState : std::uint32_t {
 // Counters of the whole process, each one monotonic unless said otherwise.
 enum class Counter : std::uint32_t {
   kAllocations,          // successful allocations the program made
-  kFrees,                // successful frees the program made
+  kFrees,                // successful frees the program made (counted before the free, taken back when it fails)
   kAllocationFailures,   // calls that returned an error to the program
   kEventsOverwritten,    // events lost because the cap on event extents was reached
   kEventsDropped,        // events never written (no space, no thread slot, re-entry)
@@ -76,6 +79,10 @@ enum class Counter : std::uint32_t {
   kContextSynchronizations,  // completed context-wide synchronisations, the program's
   kPoolSynchronizations,     // ... begun by the pool
   kOutOfMemoryRescues,   // forwarded calls that succeeded after the pool gave memory back
+  kFreesUnknown,         // frees of addresses that were not in the live table
+  kFreesNotSeen,         // blocks dropped because their address was allocated again (kFreeNotSeen)
+  kFreesWithContext,     // blocks that went with their context (kFreedWithContext)
+  kReentries,            // hooks that came while the thread was recording: what they did is not in the journal
   kCount = 32,           // room, so that new counters do not move what follows
 };
 
@@ -113,6 +120,7 @@ struct FileHeader {
   std::uint64_t start_monotonic_ns;   // every time in the journal is CLOCK_MONOTONIC in ns
   std::atomic<std::uint64_t> end_monotonic_ns;
   std::uint64_t pointer_bytes;  // 8
+  std::uint64_t image;          // how many earlier images of this process (exec) had written a journal here
   char host[64];
   char executable[1024];   // /proc/self/exe
   char command_line[2048]; // arguments joined by NUL, cut at the end if longer (command_line_cut)
@@ -154,6 +162,7 @@ inline constexpr std::uint16_t kDuringCapture = 1u << 2;
 inline constexpr std::uint16_t kFreedAtShutdown = 1u << 3;  // free recorded after the process began to exit
 inline constexpr std::uint16_t kFreedWithContext = 1u << 4; // its context was destroyed or reset
 inline constexpr std::uint16_t kFreeFailed = 1u << 5;       // an earlier kFree of this allocation failed: still live
+inline constexpr std::uint16_t kFreeNotSeen = 1u << 6;      // its address was handed out again: it was freed unseen
 
 enum class EventType : std::uint8_t {
   kNone = 0,
@@ -168,16 +177,18 @@ enum class EventType : std::uint8_t {
   kStepMark = 9,          // cuheap_step() was called; bytes = the program's step number, or 0
 };
 
-// One event. `commit` is written last (release) and holds the event's sequence number in its thread's chain, from 1.
+// One event. `commit` is written last (release) and holds the event's sequence number in its chain, from 1. A chain has
+// one writing thread at a time; when that thread ends, a new thread goes on with the chain (thousands of short threads
+// need no thousands of extents), so the thread of an event is Event::thread, not its chain.
 struct Event {
   std::atomic<std::uint64_t> commit;
   std::uint64_t time_ns;
   std::uint64_t address;
   std::uint64_t bytes;          // as requested
-  std::uint64_t allocation_id;  // see MakeAllocationId; names the block from kAllocate to kFree
+  std::uint64_t allocation_id;  // see MakeAllocationId; names the block from kAllocate to kFree; 0 = none
   std::uint64_t stream;         // CUstream handle of stream-ordered calls, else 0
   std::uint32_t stack;          // stack id, 0 = none taken
-  std::uint32_t thread;         // index of the ThreadRecord, from 1
+  std::uint32_t thread;         // index of the ThreadRecord, from 1; 0 = not known
   std::uint8_t type;            // EventType
   std::uint8_t kind;            // AllocationKind
   std::uint16_t device;         // ordinal; 0xFFFF = not known
@@ -186,11 +197,13 @@ struct Event {
 };
 static_assert(sizeof(Event) == 64);
 
-// First 64 bytes of a kEvents extent. Record i (from 0) is valid iff its commit == first_sequence + i; when an extent is
-// recycled for newer events, first_sequence is stored first, which invalidates all the old records at once.
+// First 64 bytes of a kEvents extent. Record i (from 0) is valid iff first_sequence != 0 and its commit ==
+// first_sequence + i. An extent is recycled for newer events (of any chain) by storing first_sequence = 0, which
+// invalidates all the old records at once, then clearing the commits, then `chain`, then the new first_sequence. A
+// reader of a living process reads first_sequence before and after a copy and discards what changed.
 struct EventExtentHeader {
   std::atomic<std::uint64_t> first_sequence;
-  std::atomic<std::uint32_t> thread;  // owner now: index of the ThreadRecord
+  std::atomic<std::uint32_t> chain;  // owner now, from 1
   std::uint32_t spare0;
   std::uint64_t spare[6];
 };
@@ -218,8 +231,9 @@ struct LiveSlot {
 };
 static_assert(sizeof(LiveSlot) == 128);
 
-inline constexpr std::uint64_t MakeAllocationId(std::uint32_t thread, std::uint64_t number) {
-  return (static_cast<std::uint64_t>(thread) << 40) | (number & ((std::uint64_t{1} << 40) - 1));
+// Unique in the process without a global counter: the chain of the allocating thread, and a number of that chain.
+inline constexpr std::uint64_t MakeAllocationId(std::uint32_t chain, std::uint64_t number) {
+  return (static_cast<std::uint64_t>(chain) << 40) | (number & ((std::uint64_t{1} << 40) - 1));
 }
 
 // A stack in the word sequence of the kStacks extents: StackHeader (2 words), then `depth` words, innermost first.
@@ -275,6 +289,7 @@ enum class NoteCode : std::uint16_t {
   kSelfCheck = 8,         // an entry of the self-check: text
   kOptionRejected = 9,    // an environment option was not understood: text
   kCapture = 10,          // stream capture seen; what it changed
+  kJournalPlace = 11,     // the journal lies on a network file system: text = which
 };
 
 struct NoteRecord {

@@ -5,10 +5,11 @@
 //   allocation:  result = real call; if ok: stack = CaptureStack(); recorder.Allocated({...});
 //   free:        auto freeing = recorder.Freeing(address, flags); result = real call; if failed: recorder.FreeFailed(freeing, result);
 //
-// Every function may be called from any thread, at any time (before and after exit handlers, in a signal handler's
-// thread context excluded), never throws, never calls CUDA, never takes a lock that is held over a call of anything
-// but ours, and degrades to counters when there is no space. In a forked child all of them do nothing.
-// Before Start() succeeded they do nothing either.
+// Every function may be called from any thread, at any time (before and after exit handlers, during thread teardown),
+// never throws, never calls CUDA, keeps errno, never takes a lock that is held over a call of anything but ours, and
+// degrades to counters when there is no space. A call that comes while the same thread is inside one of them (a signal
+// handler that allocates) only counts kReentries. Before Start() succeeded all of them do nothing. In a forked child
+// they do nothing either, until the child calls Start() for a journal of its own.
 #ifndef CUHEAP_INTERPOSE_RECORDER_RECORDER_H_
 #define CUHEAP_INTERPOSE_RECORDER_RECORDER_H_
 
@@ -40,8 +41,9 @@ struct FreeToken {
   std::uint64_t allocation_id = 0;
 };
 
-// Opens the journal in the directory (0700, ours, local) that the options name. Called once, from the first driver
-// look-up, not from a constructor. False: no journal; everything below stays silent, and the reason was said on stderr
+// Opens the journal in the directory (0700, ours, local; made if it is not there) that the options name. Called once,
+// from the first driver look-up, not from a constructor; further calls return what the first one did, except in a
+// forked child, where the first call makes the child's journal. False: no journal; everything below stays silent, and the reason was said on stderr
 // if the user asked for a journal. The configuration is the text "name=value\n..." of the options in force.
 struct StartOptions {
   const char* directory = nullptr;
@@ -61,7 +63,10 @@ void Allocated(const Allocation& allocation);
 void AllocationFailed(const Allocation& asked, std::uint16_t result);
 
 // Before the real free. Removes the block from the live set; not known: only counted, nothing recorded.
-FreeToken Freeing(std::uint64_t address, std::uint16_t flags, std::uint64_t stream = 0, StackId stack = 0);
+// kind: only needed when `address` is not the address of memory but a handle or a registration, which may have the same
+// value as some memory's address: kArray, kMipmappedArray, kVirtual, kHostVirtual, kHostRegistered.
+FreeToken Freeing(std::uint64_t address, std::uint16_t flags, std::uint64_t stream = 0, StackId stack = 0,
+                  journal::AllocationKind kind = journal::AllocationKind::kNone);
 // The real free failed: the block is live again, with its old allocation id.
 void FreeFailed(const FreeToken& token, std::uint16_t result);
 
@@ -102,7 +107,9 @@ struct CapturedStack {
 // asks for caller_is_pytorch even when stacks are off. No allocation in the steady state; no loader lock on glibc >= 2.35.
 CapturedStack CaptureStack(bool need_caller = false);
 
-// dlclose happened (or may have): addresses seen so far may belong to other modules from now on.
+// dlclose happened (or may have): addresses seen so far may belong to other modules from now on. Best called twice,
+// before the real dlclose and after it (dlclose, unlike dlsym, doesn't look at its caller): what other threads see in
+// between is forgotten too.
 void ModulesChanged();
 
 }  // namespace cuheap::recorder
