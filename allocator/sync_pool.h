@@ -3,9 +3,9 @@
 // Note [When a freed block may be used again]
 // cuMemFree "may perform implicit synchronization", and work that we cannot see (private tables of the vendor's
 // libraries, peers, importers) may still use a block when it is freed. So nothing is inferred from "no work seen". A
-// freed block waits in quarantine with the ticket counter's value; it is ready once a context-wide synchronisation whose
-// ticket was drawn *after* the free has completed, in the block's own context (and in every context, once peers can
-// reach each other's memory).
+// freed block waits in quarantine with the ticket counter's value; it is ready once a context-wide synchronisation
+// whose ticket was drawn *after* the free has completed, in the block's own context (and in every context, once peers
+// can reach each other's memory). A context's destruction ends its work as well.
 //
 //   thread 1                      thread 2
 //   ticket = BeginSynchronize()
@@ -15,9 +15,26 @@
 //   EndSynchronize(ticket)        -> p stays in quarantine; the next synchronisation releases it
 //
 // Note [Identity]
-// Requests of kDedicatedBytes (2 MiB) or more are one driver allocation each, cached whole, never split, reused within
-// 12.5 % waste, given back on a miss: addresses, IPC and buffer ids stay the driver's own. Smaller requests are packed in
-// slabs of one size class; Find() answers the queries that must see the program's block instead of the slab.
+// Requests that are too big to share a slab (more than half of slab_bytes, or dedicated_bytes and more) are one driver
+// allocation each, of exactly the size asked for, cached whole, never split, reused for requests of at least 8/9 of
+// their size (12.5 % waste), given back on a miss: addresses, IPC and buffer ids stay the driver's own. Smaller
+// requests are packed in slabs of one size class; Find() answers the queries that must see the program's block instead
+// of the slab.
+//
+// Note [Who holds an address]
+// A segment leaves the pool's index before the driver is asked to free it, and enters after the driver has handed it
+// out. So an address that the driver hands out again, to whomever, is never still in the index:
+//
+//   thread 1 (gives back)                 thread 2
+//   lock; choose idle s; unpublish; unlock
+//                                         Free(s) -> kNotOurs: forwarded, as for any address we do not hold
+//   SegmentFreeing(s)
+//   DeviceMemory::Free(s)
+//                                         DeviceMemory::Allocate -> the same address
+//                                         lock; publish; unlock
+// If the driver refuses, s is published again (unless its context died meanwhile). Were the driver ever to hand out an
+// address that is still in the index, the index would be wrong (a context died unnoticed), and the old segment is
+// dropped.
 //
 // Threads: every member may be called from any thread. No lock is held over a call of the DeviceMemory.
 // Streams: none is waited for, and none is made to wait; the only device-wide wait is DeviceMemory::Synchronize.
@@ -31,19 +48,16 @@
 
 #include "allocator/device_memory.h"
 #include "allocator/driver_result.h"
+#include "allocator/types.h"
 
 namespace cuheap {
 
-using DeviceAddress = std::uint64_t;
-using ContextId = std::uint64_t;  // a CUcontext handle; 0 is none
-using SyncTicket = std::uint64_t;
-
 struct SyncPoolOptions {
-  bool pack = true;        // false: every request is dedicated (CUHEAP_PACK=0)
-  bool quarantine = true;  // false only in tests, to show that they can fail
-  std::size_t dedicated_bytes = std::size_t{2} << 20;
-  std::size_t slab_bytes = std::size_t{2} << 20;
-  // A free that would leave more than this in quarantine asks for a barrier (see FreeOutcome::wants_barrier).
+  bool pack = true;                                    // false: every request is dedicated (CUHEAP_PACK=0)
+  bool quarantine = true;                              // false only in tests, to show that they can fail
+  std::size_t dedicated_bytes = std::size_t{2} << 20;  // requests of this size or more are never packed
+  std::size_t slab_bytes = std::size_t{2} << 20;       // a multiple of 512; requests above half of it are never packed
+  // A free that leaves more than this in its context's quarantine asks for a barrier (see FreeOutcome::wants_barrier).
   std::size_t quarantine_limit_bytes = std::size_t{1} << 30;
 };
 
@@ -54,13 +68,20 @@ struct PoolBlock {
   std::size_t block_bytes = 0;  // what it occupies
   DeviceAddress segment = 0;    // the driver allocation it lies in
   std::size_t segment_bytes = 0;
-  bool packed = false;          // shares its segment with others
-  std::uint64_t incarnation = 0;  // unique for every allocation: stands for CU_POINTER_ATTRIBUTE_BUFFER_ID of a packed block
+  bool packed = false;  // shares its segment with others
+  std::uint64_t incarnation =
+      0;  // unique for every allocation: stands for CU_POINTER_ATTRIBUTE_BUFFER_ID of a packed block
   ContextId context = 0;
   int device = 0;
 };
 
-enum class AllocationSource { kReady, kDriver, kAfterSynchronization };
+enum class AllocationSource {
+  kReady,                 // from the cache, no driver call
+  kDriver,                // a new segment
+  kAfterSynchronization,  // from the cache, once a synchronisation of ours had completed
+  kUnpooled,              // the driver's own: the pool could not keep a record of it (host memory, address beyond 2^49,
+                          // context destroyed meanwhile). Free() will answer kNotOurs; block.segment is 0
+};
 
 struct AllocateOutcome {
   DriverResult result;
@@ -69,29 +90,40 @@ struct AllocateOutcome {
 };
 
 enum class FreeStatus {
-  kFreed,       // quarantined
-  kNotOurs,     // no block of ours contains the address: forward the call
-  kInvalid,     // inside one of our segments, but no live block begins there (double or interior free): answer invalid value
+  kFreed,    // quarantined
+  kNotOurs,  // no block of ours contains the address: forward the call
+  kInvalid,  // inside one of our segments, but no live block begins there (double or interior free): answer invalid
+             // value
 };
 
 struct FreeOutcome {
   FreeStatus status = FreeStatus::kNotOurs;
-  PoolBlock block;  // valid if kFreed
+  PoolBlock block;             // valid if kFreed
   bool wants_barrier = false;  // quarantine is full: the caller should synchronise the context as a native free may do
 };
 
-struct SyncPoolStats {  // bytes
+// Bytes; at every moment reserved == active + quarantined + ready + pinned + tail.
+struct SyncPoolStats {
   std::size_t reserved = 0;     // segments held from the driver
   std::size_t active = 0;       // live blocks, rounded (block_bytes)
   std::size_t requested = 0;    // live blocks, as requested
   std::size_t quarantined = 0;  // freed, not yet proven unused (block_bytes)
   std::size_t ready = 0;        // reusable now
+  std::size_t pinned = 0;       // freed by the program, but pinned: never reusable
+  std::size_t tail = 0;         // ends of slabs that are too short for a block
   std::size_t reserved_peak = 0;
   std::size_t active_peak = 0;
-  std::uint64_t segments = 0, hits = 0, misses = 0, synchronizations = 0;
+  std::uint64_t segments = 0;  // held now
+  std::uint64_t hits = 0,
+                misses = 0;  // requests served without, and not without, asking the driver for memory or waiting
+  std::uint64_t synchronizations = 0;  // begun by the pool itself
+  std::uint64_t lost_segments = 0;     // dropped because the driver disowned them (see Note [Who holds an address])
 };
 
 // What the pool tells its owner, called without any lock held: segments taken from and about to be given to the driver.
+// Every SegmentAllocated is followed by one SegmentFreeing, before the driver can hand out the address again, except
+// when the context's destruction took the segment (told when the pool learns of it). If the driver then refuses to free
+// a segment, SegmentAllocated is called for it again.
 class SyncPoolObserver {
  public:
   virtual ~SyncPoolObserver() = default;
@@ -108,15 +140,21 @@ class SyncPool {
   SyncPool& operator=(const SyncPool&) = delete;
 
   // Serves `bytes` (> 0) in the calling thread's current context, which must be `context` on `device`.
-  // Ladder on a miss: ready blocks -> quarantined blocks whose ticket has completed -> the driver -> one bounded
-  // synchronisation -> give idle segments back -> the driver -> the driver's error, unchanged.
+  // Ladder on a miss: ready blocks (quarantined ones whose ticket has completed among them) -> the driver -> if that
+  // reported out of memory: one bounded synchronisation, if anything in quarantine could become useful by it -> ready
+  // blocks -> give back idle segments of the device, first as many as are asked for, then all -> the driver -> the
+  // driver for the exact size instead of a slab -> the driver's error, unchanged. Any other error ends the ladder at
+  // once. Growth is one slab or one dedicated segment. Errors:  kDriverInvalidValue for 0 bytes (as cuMemAlloc), and in
+  // a forked child; otherwise the driver's.
   AllocateOutcome Allocate(ContextId context, int device, std::size_t bytes);
 
-  // Puts the block that begins at `address` into quarantine. Needs no current context.
+  // Puts the block that begins at `address` into quarantine. Needs no current context, makes no driver call, cannot
+  // fail for want of memory.
   FreeOutcome Free(DeviceAddress address);
 
   // Around every context-wide synchronisation of the program (cuCtxSynchronize and calls documented to imply it).
-  // `context` is the one synchronised. A failed synchronisation proves nothing.
+  // `context` is the one synchronised. A failed synchronisation proves nothing. Begin draws the ticket before the real
+  // call starts; End follows after it has returned.
   SyncTicket BeginSynchronize(ContextId context);
   void EndSynchronize(ContextId context, SyncTicket ticket, bool success);
 
@@ -136,16 +174,29 @@ class SyncPool {
   // by cuPointerSetAttribute): for uses whose end cannot be seen. False if no live block contains the address.
   bool Pin(DeviceAddress address);
 
-  // From now on every context can reach every other's blocks (cuCtxEnablePeerAccess succeeded somewhere).
+  // Takes the live, dedicated block that begins at `address` out of the pool: its memory is the caller's, who forwards
+  // the program's free to the driver (an exported block is released with a real free). SegmentFreeing is called. Empty
+  // if no such block begins there or it is packed.
+  std::optional<PoolBlock> Disown(DeviceAddress address);
+
+  // The context exists and may run work. Known without this: contexts named to Allocate and BeginSynchronize. Once
+  // peers are enabled a block is reused only after a synchronisation of every known context, so a context must be made
+  // known before it first uses memory of another one.
+  void ContextSeen(ContextId context);
+
+  // From now on work of any known context may use blocks of any other: call before cuCtxEnablePeerAccess, and before
+  // the first copy between contexts (cuMemcpyPeer and those that infer contexts from unified addresses).
   void PeersEnabled();
 
-  // The context was destroyed or reset: its segments are gone, no driver call is made.
+  // The context was destroyed or reset (call it when that has succeeded): its segments are gone, no driver call is
+  // made.
   void ContextDestroyed(ContextId context);
 
-  SyncPoolStats Stats() const;             // all devices
+  SyncPoolStats Stats() const;  // all devices
   SyncPoolStats Stats(int device) const;
 
-  // In a forked child: no call of the memory ever again; Allocate answers kDriverInvalidValue, Free kNotOurs.
+  // In a forked child: no call of the memory ever again; Allocate answers kDriverInvalidValue, Free kNotOurs, queries
+  // nothing. Takes no lock (another thread of the parent may have held it) and is safe in a pthread_atfork handler.
   void DisableInChild();
 
  private:
