@@ -1,5 +1,5 @@
 // The model of one process's GPU memory: what readers make (journal, snapshot JSON, later PyTorch pickles) and what
-// every analysis and exporter consumes. Plain data; times are ns since the process's first record, sizes are bytes.
+// every analysis and exporter consumes. Plain data; times are ns since Process::start_realtime_ns, sizes are bytes.
 //
 // Strings, frames and stacks are interned: an index into the table of that name. Index 0 of `strings`, `frames` and
 // `stacks` is the empty one ("none"), so that 0 never needs a test. Events are columns, in order of time.
@@ -31,12 +31,14 @@ struct Frame {
 
 struct Stack {
   std::vector<std::uint32_t> frames;  // innermost first
-  bool truncated = false;
+  bool truncated = false;      // deeper than the recorder's limit: outer frames are missing
+  bool unwind_failed = false;  // the unwinder stopped early: outer frames are missing
   friend auto operator<=>(const Stack&, const Stack&) = default;
 };
 
 struct Module {
   std::string path;
+  bool path_cut = false;  // longer than the journal holds: only its beginning is known
   std::string build_id;  // hex, empty if none
   std::uint64_t load_bias = 0, begin = 0, end = 0;
 };
@@ -46,6 +48,8 @@ struct ThreadInfo {
   std::string name;
   std::int64_t first_ns = 0, last_ns = 0;
 };
+
+inline constexpr std::uint32_t kUnknownDevice = 0xFFFF;  // ordinal of an allocation or event whose device is not known
 
 struct Device {
   std::uint32_t ordinal = 0;
@@ -104,7 +108,7 @@ struct Note {
 // How complete the record is: every loss is a number that a report must show.
 struct Completeness {
   std::uint64_t events_overwritten = 0, events_dropped = 0, live_dropped = 0, stacks_failed = 0;
-  std::string end = "unknown";  // "exited" (reached its exit handlers), "killed", "running"
+  std::string end = "unknown";  // "exited" (reached its exit handlers), "killed", "running", "executed" (by exec)
   bool events_complete() const { return events_overwritten == 0 && events_dropped == 0; }
 };
 
