@@ -41,3 +41,32 @@ publish_dir() {
     mv "$staged" "$2"
   fi
 }
+
+# The comment at the top of a script is its help.
+show_usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p;}' "$1"; }
+
+use_ccache() {
+  if [ -d /usr/lib/ccache ]; then
+    PATH=/usr/lib/ccache:$PATH
+    export PATH
+  fi
+}
+
+# logged COMMAND...: silent when it succeeds, everything it printed when it fails. On a terminal it is not silenced: a
+# person wants to see a build move.
+logged() {
+  if [ -t 2 ]; then
+    "$@" >&2
+    return
+  fi
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then
+    rm -f "$log"
+  else
+    logged_status=$?
+    cat "$log" >&2
+    rm -f "$log"
+    say "failed: $*"
+    return "$logged_status"
+  fi
+}
