@@ -1,0 +1,29 @@
+// Decodes the stacks that a journal's events and slots name into the snapshot's raw frames.
+#ifndef CUHEAP_ANALYSIS_JOURNAL_STACKS_H_
+#define CUHEAP_ANALYSIS_JOURNAL_STACKS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analysis/journal_bytes.h"
+#include "analysis/journal_layout.h"
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+// Reasons of raw frames.
+inline constexpr const char* kNotSymbolised = "not symbolised";
+inline constexpr const char* kNoModule = "generated code: the address lies in no loaded file";
+inline constexpr const char* kStackLost = "the stack could not be read from the journal";
+
+// Fills snapshot.frames and snapshot.stacks with the stacks of `ids` (sorted, unique, without 0) and returns the index
+// of each. A stack that cannot be read becomes one frame with the reason. Precondition: snapshot.modules is complete.
+absl::flat_hash_map<std::uint32_t, std::uint32_t> ReadJournalStacks(const JournalBytes& bytes,
+                                                                    const JournalLayout& layout,
+                                                                    const std::vector<std::uint32_t>& ids,
+                                                                    Snapshot& snapshot, JournalDamage& damage);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_JOURNAL_STACKS_H_
