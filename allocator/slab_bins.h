@@ -1,0 +1,63 @@
+// The slabs of one size class that have a ready block, found fullest first, so that nearly empty slabs drain and become
+// releasable as a whole.
+//
+// Bins by occupancy: bin 0 holds the empty slabs and nothing else; bins 1 to 15 split the rest evenly. Full slabs are
+// in none. So "fullest" is exact up to 1/15 of a slab; within a bin the slab that changed last is first.
+#ifndef CUHEAP_ALLOCATOR_SLAB_BINS_H_
+#define CUHEAP_ALLOCATOR_SLAB_BINS_H_
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "allocator/intrusive_list.h"
+#include "allocator/segment.h"
+
+namespace cuheap {
+
+// Threads: none of its own; the pool's lock guards it. Owns no slab. All members are O(1).
+class SlabBins {
+ public:
+  static constexpr int kBins = 16;
+
+  // Where a slab belongs: -1 (full), 0 (empty) to kBins - 1.
+  static int BinOf(const Segment& slab) {
+    if (slab.ready() == 0) return -1;
+    if (slab.used() == 0) return 0;
+    return 1 + static_cast<int>((std::uint64_t{slab.used()} - 1) * (kBins - 1) / slab.capacity());
+  }
+
+  // Puts the slab, new or changed, where it belongs.
+  void Update(Segment* slab) {
+    const int bin = BinOf(*slab);
+    if (bin == slab->bin) return;
+    Remove(slab);
+    slab->bin = bin;
+    if (bin < 0) return;
+    bins_[bin].PushFront(slab);
+    occupied_ |= 1u << bin;
+  }
+
+  // Takes the slab out of its bin, if it is in one.
+  void Remove(Segment* slab) {
+    if (slab->bin < 0) return;
+    bins_[slab->bin].Remove(slab);
+    if (bins_[slab->bin].empty()) occupied_ &= ~(1u << slab->bin);
+    slab->bin = -1;
+  }
+
+  // The fullest slab with a ready block, or null.
+  Segment* Fullest() const { return occupied_ == 0 ? nullptr : bins_[std::bit_width(occupied_) - 1].front(); }
+
+  // The first of the slabs without a used block, or null; then Next.
+  Segment* FirstEmpty() const { return bins_[0].front(); }
+  static Segment* Next(const Segment* slab) { return slab->bin_link.next; }
+
+ private:
+  std::array<IntrusiveList<Segment, &Segment::bin_link>, kBins> bins_;
+  std::uint32_t occupied_ = 0;  // bit b: bins_[b] is not empty
+};
+
+}  // namespace cuheap
+
+#endif  // CUHEAP_ALLOCATOR_SLAB_BINS_H_

@@ -1,0 +1,253 @@
+#include "allocator/sync_pool.h"
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "allocator/pool_state.h"
+
+namespace cuheap {
+
+// The lock, the driver and the ladder over PoolState. Every member that calls out (memory_, observer_) does so between
+// critical sections, never within one: see Note [Who holds an address] for what makes that safe.
+class SyncPool::Impl {
+ public:
+  Impl(DeviceMemoryRef memory, SyncPoolObserver* observer, const SyncPoolOptions& options)
+      : memory_(memory), observer_(observer), state_(options) {}
+
+  AllocateOutcome Allocate(ContextId context, int device, std::size_t bytes);
+  std::size_t ReleaseIdle(std::optional<int> device, std::size_t wanted);
+  std::optional<PoolBlock> Disown(DeviceAddress address);
+  void ContextDestroyed(ContextId context);
+
+  // Runs f(PoolState&) under the lock.
+  template <class F>
+  auto Locked(F f) {
+    const std::lock_guard lock(mutex_);
+    return f(state_);
+  }
+
+  bool disabled() const { return disabled_.load(std::memory_order_relaxed); }
+  void Disable() { disabled_.store(true, std::memory_order_relaxed); }
+
+ private:
+  AllocateOutcome AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal);
+  AllocateOutcome Grow(const PoolRequest& request);
+  bool Synchronize(const PoolRequest& request);
+  void TellFreeing(const std::vector<SegmentNotice>& notices);
+
+  const DeviceMemoryRef memory_;
+  SyncPoolObserver* const observer_;
+  std::atomic<bool> disabled_{false};
+  std::mutex mutex_;
+  PoolState state_;  // guarded by mutex_
+};
+
+AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::size_t bytes) {
+  if (bytes == 0) return {kDriverInvalidValue, {}, AllocationSource::kDriver};
+  const PoolRequest request = state_.Plan(context, device, bytes, /*exact=*/false);  // reads options only
+  {
+    const std::lock_guard lock(mutex_);
+    if (const std::optional<PoolBlock> block = state_.TryTake(request)) {
+      state_.CountHit(device);
+      return {kDriverSuccess, *block, AllocationSource::kReady};
+    }
+    state_.CountMiss(device);
+  }
+  const AllocateOutcome grown = Grow(request);
+  return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, grown.result) : grown;
+}
+
+AllocateOutcome SyncPool::Impl::AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal) {
+  AllocateOutcome outcome{refusal, {}, AllocationSource::kDriver};
+  if (Synchronize(request)) {
+    const std::lock_guard lock(mutex_);
+    if (const std::optional<PoolBlock> block = state_.TryTake(request)) {
+      return {kDriverSuccess, *block, AllocationSource::kAfterSynchronization};
+    }
+  }
+  // First only as much as is asked for: what stays cached saves later driver calls.
+  for (const std::size_t wanted : {request.segment_bytes, std::size_t{0}}) {
+    if (ReleaseIdle(request.device, wanted) == 0) continue;
+    outcome = Grow(request);
+    if (outcome.result != kDriverOutOfMemory) return outcome;
+  }
+  // A slab is more than was asked for: the program must get what it would have got without us.
+  if (request.packed) return Grow(state_.Plan(request.context, request.device, request.bytes, /*exact=*/true));
+  return outcome;
+}
+
+// One driver allocation, one block of it taken.
+AllocateOutcome SyncPool::Impl::Grow(const PoolRequest& request) {
+  std::unique_ptr<Segment> segment = PoolState::CreateSegment(request);
+  const std::uint64_t serial =
+      Locked([&](PoolState& state) { return state.EnsureContext(request.context, request.device); });
+  DeviceAddress address = 0;
+  const DriverResult result = memory_.Allocate(request.segment_bytes, &address);
+  if (!result.ok()) return {result, {}, AllocationSource::kDriver};
+
+  if (observer_ != nullptr) {
+    observer_->SegmentAllocated(request.context, request.device, address, request.segment_bytes);
+  }
+  std::vector<SegmentNotice> dropped;
+  std::optional<PoolBlock> block;
+  if (segment != nullptr) {
+    segment->set_base(address);
+    block = Locked([&](PoolState& state) { return state.Add(request, serial, std::move(segment), &dropped); });
+  }
+  if (!block.has_value()) dropped.push_back({request.context, request.device, address, request.segment_bytes});
+  TellFreeing(dropped);
+  if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kDriver};
+
+  AllocateOutcome outcome{kDriverSuccess, {}, AllocationSource::kUnpooled};
+  outcome.block.address = address;
+  outcome.block.bytes = request.bytes;
+  outcome.block.block_bytes = request.segment_bytes;
+  outcome.block.context = request.context;
+  outcome.block.device = request.device;
+  return outcome;
+}
+
+// One synchronisation of each context that could help. True if any completed.
+bool SyncPool::Impl::Synchronize(const PoolRequest& request) {
+  const std::vector<ContextId> contexts =
+      Locked([&](PoolState& state) { return state.ContextsWorthSynchronizing(request); });
+  bool any = false;
+  for (const ContextId context : contexts) {
+    const SyncTicket ticket = Locked([&](PoolState& state) {
+      state.CountSynchronization(request.device);
+      return state.BeginSynchronize(context);
+    });
+    const bool completed = memory_.Synchronize(context).ok();
+    Locked([&](PoolState& state) { state.EndSynchronize(context, ticket, completed); });
+    any |= completed;
+  }
+  return any;
+}
+
+std::size_t SyncPool::Impl::ReleaseIdle(std::optional<int> device, std::size_t wanted) {
+  std::vector<DetachedSegment> idle = Locked([&](PoolState& state) { return state.TakeIdle(device, wanted); });
+  std::size_t released = 0;
+  for (DetachedSegment& detached : idle) {
+    const SegmentNotice notice = detached.notice;
+    if (observer_ != nullptr) {
+      observer_->SegmentFreeing(notice.context, notice.device, notice.address, notice.bytes);
+    }
+    const DriverResult result = memory_.Free(notice.address);
+    if (result.ok()) {
+      released += notice.bytes;
+      continue;
+    }
+    // Invalid value: the driver does not know the address, so it isn't ours to hand out any more. Otherwise it is still
+    // there; unless its context died meanwhile.
+    const bool back = Locked([&](PoolState& state) {
+      if (result != kDriverInvalidValue) return state.PutBack(std::move(detached));
+      state.CountLost(notice.device);
+      return false;
+    });
+    if (back && observer_ != nullptr) {
+      observer_->SegmentAllocated(notice.context, notice.device, notice.address, notice.bytes);
+    }
+  }
+  return released;
+}
+
+std::optional<PoolBlock> SyncPool::Impl::Disown(DeviceAddress address) {
+  std::vector<SegmentNotice> dropped;
+  const std::optional<PoolBlock> block = Locked([&](PoolState& state) { return state.Disown(address, &dropped); });
+  TellFreeing(dropped);
+  return block;
+}
+
+void SyncPool::Impl::ContextDestroyed(ContextId context) {
+  std::vector<SegmentNotice> dropped;
+  Locked([&](PoolState& state) { state.ContextDestroyed(context, &dropped); });
+  TellFreeing(dropped);
+}
+
+void SyncPool::Impl::TellFreeing(const std::vector<SegmentNotice>& notices) {
+  if (observer_ == nullptr) return;
+  for (const SegmentNotice& notice : notices) {
+    observer_->SegmentFreeing(notice.context, notice.device, notice.address, notice.bytes);
+  }
+}
+
+SyncPool::SyncPool(DeviceMemoryRef memory, SyncPoolObserver* observer, SyncPoolOptions options)
+    : impl_(std::make_unique<Impl>(memory, observer, options)) {}
+
+SyncPool::~SyncPool() = default;
+
+AllocateOutcome SyncPool::Allocate(ContextId context, int device, std::size_t bytes) {
+  if (impl_->disabled()) return {kDriverInvalidValue, {}, AllocationSource::kDriver};
+  return impl_->Allocate(context, device, bytes);
+}
+
+FreeOutcome SyncPool::Free(DeviceAddress address) {
+  if (impl_->disabled()) return {};
+  return impl_->Locked([&](PoolState& state) { return state.Free(address); });
+}
+
+SyncTicket SyncPool::BeginSynchronize(ContextId context) {
+  if (impl_->disabled()) return 0;
+  return impl_->Locked([&](PoolState& state) { return state.BeginSynchronize(context); });
+}
+
+void SyncPool::EndSynchronize(ContextId context, SyncTicket ticket, bool success) {
+  if (impl_->disabled()) return;
+  impl_->Locked([&](PoolState& state) { state.EndSynchronize(context, ticket, success); });
+}
+
+std::size_t SyncPool::ReleaseIdle() { return impl_->disabled() ? 0 : impl_->ReleaseIdle(std::nullopt, 0); }
+
+std::size_t SyncPool::IdleBytes(int device) const {
+  if (impl_->disabled()) return 0;
+  return impl_->Locked([&](PoolState& state) { return state.IdleBytes(device); });
+}
+
+std::optional<PoolBlock> SyncPool::Find(DeviceAddress address) const {
+  if (impl_->disabled()) return std::nullopt;
+  return impl_->Locked([&](PoolState& state) { return state.Find(address); });
+}
+
+bool SyncPool::Owns(DeviceAddress address) const {
+  if (impl_->disabled()) return false;
+  return impl_->Locked([&](PoolState& state) { return state.Owns(address); });
+}
+
+bool SyncPool::Pin(DeviceAddress address) {
+  if (impl_->disabled()) return false;
+  return impl_->Locked([&](PoolState& state) { return state.Pin(address); });
+}
+
+std::optional<PoolBlock> SyncPool::Disown(DeviceAddress address) {
+  return impl_->disabled() ? std::nullopt : impl_->Disown(address);
+}
+
+void SyncPool::ContextSeen(ContextId context) {
+  if (impl_->disabled()) return;
+  impl_->Locked([&](PoolState& state) { state.ContextSeen(context); });
+}
+
+void SyncPool::PeersEnabled() {
+  if (impl_->disabled()) return;
+  impl_->Locked([](PoolState& state) { state.PeersEnabled(); });
+}
+
+void SyncPool::ContextDestroyed(ContextId context) {
+  if (!impl_->disabled()) impl_->ContextDestroyed(context);
+}
+
+SyncPoolStats SyncPool::Stats() const {
+  if (impl_->disabled()) return {};
+  return impl_->Locked([](PoolState& state) { return state.Stats(); });
+}
+
+SyncPoolStats SyncPool::Stats(int device) const {
+  if (impl_->disabled()) return {};
+  return impl_->Locked([&](PoolState& state) { return state.Stats(device); });
+}
+
+void SyncPool::DisableInChild() { impl_->Disable(); }
+
+}  // namespace cuheap
