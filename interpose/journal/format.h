@@ -1,18 +1,20 @@
 // The journal's layout: the one thing that the recorder (in the program) and the readers (outside) share.
 //
-// One process image writes one file, `<CUHEAP_DIR>/<pid>-<start ticks>.journal` (an image that came by exec, which keeps
-// both numbers, `<pid>-<start ticks>.<image>.journal`), through shared mappings only, so that what was stored survives
-// the process whatever ends it. The file is a FileHeader followed by extents; every extent holds
-// fixed-size records of one kind. Space is allocated (fallocate) before an extent is published, since touching an
-// unreserved page of a full tmpfs kills the process.
+// One process image writes one file, `<CUHEAP_DIR>/<pid>-<start ticks>.journal` (an image that came by exec, which
+// keeps both numbers, `<pid>-<start ticks>.<image>.journal`), through shared mappings only, so that what was stored
+// survives the process whatever ends it. The file is a FileHeader followed by extents; every extent holds fixed-size
+// records of one kind. Space is allocated (fallocate) before an extent is published, since touching an unreserved page
+// of a full tmpfs kills the process.
 //
 //   0            FileHeader (facts, counters, devices, extent directory), kHeaderBytes long
 //   extents[i]   at Extent::offset, Extent::bytes long, kind Extent::kind, in order of publication
 //
 // Publication rules, which make the file readable after a kill at any instant:
 //  - an extent exists once FileHeader::extent_count (release) covers it;
-//  - an event, module, thread, note or stack exists once its commit word (release) holds the expected value, written last;
-//  - a live slot is a seqlock: odd while being written; readers outside a living process retry. The slots alone say what
+//  - an event, module, thread, note or stack exists once its commit word (release) holds the expected value, written
+//  last;
+//  - a live slot is a seqlock: odd while being written; readers outside a living process retry. The slots alone say
+//  what
 //    is live: a slot is filled before the kAllocate event and emptied before the kFree event, both before the hook goes
 //    on. So after a kill an odd slot is a block whose allocation or free had not returned, and is not counted; the
 //    events need not be replayed, and the newest kFree of a killed thread may be missing;
@@ -65,25 +67,25 @@ enum class ProcessState : std::uint32_t {
 
 // Counters of the whole process, each one monotonic unless said otherwise.
 enum class Counter : std::uint32_t {
-  kAllocations,          // successful allocations the program made
-  kFrees,                // successful frees the program made (counted before the free, taken back when it fails)
-  kAllocationFailures,   // calls that returned an error to the program
-  kEventsOverwritten,    // events lost because the cap on event extents was reached
-  kEventsDropped,        // events never written (no space, no thread slot, re-entry)
-  kLiveDropped,          // allocations without a live slot (no space): the live set is then incomplete
+  kAllocations,         // successful allocations the program made
+  kFrees,               // successful frees the program made (counted before the free, taken back when it fails)
+  kAllocationFailures,  // calls that returned an error to the program
+  kEventsOverwritten,   // events lost because the cap on event extents was reached
+  kEventsDropped,       // events never written (no space, no thread slot, re-entry)
+  kLiveDropped,         // allocations without a live slot (no space): the live set is then incomplete
   kStacksInterned,
-  kStacksFailed,         // stacks that could not be taken or stored
-  kPoolHits,             // allocations served from memory the pool held
-  kPoolMisses,           // allocations for which the pool asked the driver
-  kForwarded,            // allocations handed to the driver as they were
+  kStacksFailed,             // stacks that could not be taken or stored
+  kPoolHits,                 // allocations served from memory the pool held
+  kPoolMisses,               // allocations for which the pool asked the driver
+  kForwarded,                // allocations handed to the driver as they were
   kContextSynchronizations,  // completed context-wide synchronisations, the program's
   kPoolSynchronizations,     // ... begun by the pool
-  kOutOfMemoryRescues,   // forwarded calls that succeeded after the pool gave memory back
-  kFreesUnknown,         // frees of addresses that were not in the live table
-  kFreesNotSeen,         // blocks dropped because their address was allocated again (kFreeNotSeen)
-  kFreesWithContext,     // blocks that went with their context (kFreedWithContext)
-  kReentries,            // hooks that came while the thread was recording: what they did is not in the journal
-  kCount = 32,           // room, so that new counters do not move what follows
+  kOutOfMemoryRescues,       // forwarded calls that succeeded after the pool gave memory back
+  kFreesUnknown,             // frees of addresses that were not in the live table
+  kFreesNotSeen,             // blocks dropped because their address was allocated again (kFreeNotSeen)
+  kFreesWithContext,         // blocks that went with their context (kFreedWithContext)
+  kReentries,                // hooks that came while the thread was recording: what they did is not in the journal
+  kCount = 32,               // room, so that new counters do not move what follows
 };
 
 struct DeviceRecord {
@@ -95,12 +97,12 @@ struct DeviceRecord {
   // Device memory of the program (AllocationKind below kHostFirst), in bytes as requested.
   std::atomic<std::uint64_t> live_bytes;
   std::atomic<std::uint64_t> live_count;
-  std::atomic<std::uint64_t> peak_bytes;       // exact: updated on every allocation
-  std::atomic<std::uint64_t> peak_time_ns;     // when peak_bytes was reached
+  std::atomic<std::uint64_t> peak_bytes;    // exact: updated on every allocation
+  std::atomic<std::uint64_t> peak_time_ns;  // when peak_bytes was reached
   // Memory the pool holds from the driver (segments), and its parts.
   std::atomic<std::uint64_t> reserved_bytes;
   std::atomic<std::uint64_t> reserved_peak_bytes;
-  std::atomic<std::uint64_t> quarantined_bytes;  // freed by the program, not yet proven unused
+  std::atomic<std::uint64_t> quarantined_bytes;     // freed by the program, not yet proven unused
   std::atomic<std::uint64_t> driver_free_at_start;  // cuMemGetInfo at first use of the device, 0 if not known
   std::uint64_t spare[8];
 };
@@ -108,32 +110,33 @@ struct DeviceRecord {
 struct FileHeader {
   std::atomic<std::uint64_t> magic;  // kMagic, written last when the header is made
   std::uint32_t version;
-  std::uint32_t header_bytes;  // kHeaderBytes of the writer
+  std::uint32_t header_bytes;        // kHeaderBytes of the writer
   std::atomic<std::uint32_t> state;  // ProcessState
   std::uint32_t max_devices;
   std::uint32_t max_extents;
   std::atomic<std::uint32_t> extent_count;
   std::uint64_t pid;
   std::uint64_t parent_pid;
-  std::uint64_t start_ticks;          // field 22 of /proc/self/stat: with pid, unique on a host
-  std::uint64_t start_realtime_ns;    // CLOCK_REALTIME and CLOCK_MONOTONIC read together:
-  std::uint64_t start_monotonic_ns;   // every time in the journal is CLOCK_MONOTONIC in ns
+  std::uint64_t start_ticks;         // field 22 of /proc/self/stat: with pid, unique on a host
+  std::uint64_t start_realtime_ns;   // CLOCK_REALTIME and CLOCK_MONOTONIC read together:
+  std::uint64_t start_monotonic_ns;  // every time in the journal is CLOCK_MONOTONIC in ns
   std::atomic<std::uint64_t> end_monotonic_ns;
   std::uint64_t pointer_bytes;  // 8
   std::uint64_t image;          // how many earlier images of this process (exec) had written a journal here
   char host[64];
-  char executable[1024];   // /proc/self/exe
-  char command_line[2048]; // arguments joined by NUL, cut at the end if longer (command_line_cut)
+  char executable[1024];    // /proc/self/exe
+  char command_line[2048];  // arguments joined by NUL, cut at the end if longer (command_line_cut)
   std::uint32_t command_line_bytes;
   std::uint32_t command_line_cut;
   char working_directory[1024];
-  char configuration[2048];  // "name=value\n" of every option in force
-  char launcher_facts[1024]; // "RANK=0\n..." of the few launcher variables that are recorded (never the environment)
+  char configuration[2048];   // "name=value\n" of every option in force
+  char launcher_facts[1024];  // "RANK=0\n..." of the few launcher variables that are recorded (never the environment)
   std::atomic<std::uint64_t> counters[static_cast<std::size_t>(Counter::kCount)];
   DeviceRecord devices[kMaxDevices];
   Extent extents[kMaxExtents];
 };
-inline constexpr std::uint64_t kHeaderBytes = (sizeof(FileHeader) + kExtentAlignment - 1) / kExtentAlignment * kExtentAlignment;
+inline constexpr std::uint64_t kHeaderBytes =
+    (sizeof(FileHeader) + kExtentAlignment - 1) / kExtentAlignment * kExtentAlignment;
 
 // How memory was obtained: one value per kind of driver call. Values never change their meaning.
 enum class AllocationKind : std::uint8_t {
@@ -146,9 +149,9 @@ enum class AllocationKind : std::uint8_t {
   kArray = 6,           // cuArrayCreate, cuArray3DCreate (address is the handle)
   kMipmappedArray = 7,  // (address is the handle)
   kVirtual = 8,         // cuMemCreate (address is the handle; physical memory on a device)
-  kImported = 9,        // cuIpcOpenMemHandle and other imports: another process owns the bytes, not counted as device memory
-  kModuleData = 10,     // reserved for globals of modules
-  kPoolSegment = 11,    // our pool's own segments: not the program's, counted in reserved_bytes
+  kImported = 9,  // cuIpcOpenMemHandle and other imports: another process owns the bytes, not counted as device memory
+  kModuleData = 10,   // reserved for globals of modules
+  kPoolSegment = 11,  // our pool's own segments: not the program's, counted in reserved_bytes
   kHostFirst = 32,
   kHostPinned = 32,      // cuMemHostAlloc, cuMemAllocHost
   kHostRegistered = 33,  // cuMemHostRegister
@@ -159,18 +162,18 @@ enum class AllocationKind : std::uint8_t {
 inline constexpr std::uint16_t kServedFromPool = 1u << 0;   // the block lies in a segment of our pool
 inline constexpr std::uint16_t kCallerIsPyTorch = 1u << 1;  // the driver call came from PyTorch's caching allocator
 inline constexpr std::uint16_t kDuringCapture = 1u << 2;
-inline constexpr std::uint16_t kFreedAtShutdown = 1u << 3;  // free recorded after the process began to exit
-inline constexpr std::uint16_t kFreedWithContext = 1u << 4; // its context was destroyed or reset
-inline constexpr std::uint16_t kFreeFailed = 1u << 5;       // an earlier kFree of this allocation failed: still live
-inline constexpr std::uint16_t kFreeNotSeen = 1u << 6;      // its address was handed out again: it was freed unseen
+inline constexpr std::uint16_t kFreedAtShutdown = 1u << 3;   // free recorded after the process began to exit
+inline constexpr std::uint16_t kFreedWithContext = 1u << 4;  // its context was destroyed or reset
+inline constexpr std::uint16_t kHadFailedFree = 1u << 5;     // an earlier kFree of this allocation failed: still live
+inline constexpr std::uint16_t kFreeNotSeen = 1u << 6;       // its address was handed out again: it was freed unseen
 
 enum class EventType : std::uint8_t {
   kNone = 0,
-  kAllocate = 1,        // after success
-  kFree = 2,            // before the real free; address, bytes and allocation_id name the block
-  kFreeFailed = 3,      // the real free failed (result): the block named by the preceding kFree is live again
-  kAllocateFailed = 4,  // bytes and kind asked for, result; no allocation id
-  kSynchronize = 5,     // a context-wide synchronisation of the program returned; bytes = duration in ns
+  kAllocate = 1,          // after success
+  kFree = 2,              // before the real free; address, bytes and allocation_id name the block
+  kFreeFailed = 3,        // the real free failed (result): the block named by the preceding kFree is live again
+  kAllocateFailed = 4,    // bytes and kind asked for, result; no allocation id
+  kSynchronize = 5,       // a context-wide synchronisation of the program returned; bytes = duration in ns
   kContextDestroyed = 6,  // context in `address`; the blocks it freed have their own kFree events before this one
   kSegmentAllocate = 7,   // our pool took a segment from the driver (kind kPoolSegment)
   kSegmentFree = 8,       // ... gave it back
@@ -193,7 +196,7 @@ struct Event {
   std::uint8_t kind;            // AllocationKind
   std::uint16_t device;         // ordinal; 0xFFFF = not known
   std::uint16_t flags;
-  std::uint16_t result;         // CUresult
+  std::uint16_t result;  // CUresult
 };
 static_assert(sizeof(Event) == 64);
 
@@ -248,8 +251,8 @@ struct StackHeader {
 };
 static_assert(sizeof(StackHeader) == 16);
 inline constexpr std::uint32_t kStackCommitted = 0x4B415453;
-inline constexpr std::uint16_t kStackTruncated = 1u << 0;    // deeper than the limit
-inline constexpr std::uint16_t kStackUnwindFailed = 1u << 1; // the unwinder stopped early
+inline constexpr std::uint16_t kStackTruncated = 1u << 0;     // deeper than the limit
+inline constexpr std::uint16_t kStackUnwindFailed = 1u << 1;  // the unwinder stopped early
 inline constexpr unsigned kModuleShift = 48;
 
 // A loaded object. A library unloaded and loaded again gets a new record, so that old stacks stay true.

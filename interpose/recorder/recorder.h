@@ -3,7 +3,8 @@
 // Hooks use it like this, which keeps the journal true after a kill at any instant:
 //
 //   allocation:  result = real call; if ok: stack = CaptureStack(); recorder.Allocated({...});
-//   free:        auto freeing = recorder.Freeing(address, flags); result = real call; if failed: recorder.FreeFailed(freeing, result);
+//   free:        auto freeing = recorder.Freeing(address, flags); result = real call; if failed:
+//   recorder.FreeFailed(freeing, result);
 //
 // Every function may be called from any thread, at any time (before and after exit handlers, during thread teardown),
 // never throws, never calls CUDA, keeps errno, never takes a lock that is held over a call of anything but ours, and
@@ -39,12 +40,15 @@ struct FreeToken {
   bool known = false;  // the address was live in our books
   Allocation allocation;
   std::uint64_t allocation_id = 0;
+  std::uint64_t time_ns = 0;  // of the allocation
+  std::uint32_t thread = 0;   // that allocated
 };
 
 // Opens the journal in the directory (0700, ours, local; made if it is not there) that the options name. Called once,
 // from the first driver look-up, not from a constructor; further calls return what the first one did, except in a
-// forked child, where the first call makes the child's journal. False: no journal; everything below stays silent, and the reason was said on stderr
-// if the user asked for a journal. The configuration is the text "name=value\n..." of the options in force.
+// forked child, where the first call makes the child's journal. False: no journal; everything below stays silent, and
+// the reason was said on stderr if the user asked for a journal. The configuration is the text "name=value\n..." of the
+// options in force.
 struct StartOptions {
   const char* directory = nullptr;
   std::uint64_t max_event_bytes = 256u << 20;  // cap on all event extents
@@ -54,10 +58,11 @@ bool Start(const StartOptions& options);
 bool Started();
 
 // The device's facts, once each; and its totals as the hooks see them.
-void DeviceSeen(std::uint16_t device, std::string_view name, std::uint64_t total_bytes, std::uint32_t compute_capability,
-                const unsigned char (&uuid)[16], std::uint64_t free_bytes_now);
+void DeviceSeen(std::uint16_t device, std::string_view name, std::uint64_t total_bytes,
+                std::uint32_t compute_capability, const unsigned char (&uuid)[16], std::uint64_t free_bytes_now);
 
-// Writes slot, event, device totals. Precondition: the real call succeeded and its result is not yet known to the program.
+// Writes slot, event, device totals. Precondition: the real call succeeded and its result is not yet known to the
+// program.
 void Allocated(const Allocation& allocation);
 // The call returned `result` (CUresult) to the program.
 void AllocationFailed(const Allocation& asked, std::uint16_t result);
@@ -103,8 +108,9 @@ struct CapturedStack {
   StackId id = 0;
   bool caller_is_pytorch = false;  // the first frame above the CUDA runtime lies in libc10_cuda
 };
-// The calling thread's stack, without our own frames: unwinds, interns, commits new modules and the stack. `need_caller`
-// asks for caller_is_pytorch even when stacks are off. No allocation in the steady state; no loader lock on glibc >= 2.35.
+// The calling thread's stack, without our own frames: unwinds, interns, commits new modules and the stack.
+// `need_caller` asks for caller_is_pytorch even when stacks are off. No allocation in the steady state; no loader lock
+// on glibc >= 2.35.
 CapturedStack CaptureStack(bool need_caller = false);
 
 // dlclose happened (or may have): addresses seen so far may belong to other modules from now on. Best called twice,

@@ -1,0 +1,132 @@
+#include "interpose/recorder/event_chains.h"
+
+#include <algorithm>
+#include <new>
+
+namespace cuheap::recorder {
+namespace {
+
+using journal::Counter;
+
+constexpr std::uint64_t kFirstExtentBytes = 64 * 1024;
+constexpr std::uint64_t kLargestExtentBytes = 1024 * 1024;
+// A chain that got no extent asks again after this many dropped events: asking takes the lock of all chains.
+constexpr std::uint64_t kAskAgainAfter = 256;
+// Allocation ids hold 24 bits of chain.
+constexpr std::uint32_t kMaxChains = (1u << 24) - 1;
+
+void Count(JournalFile* file, Counter counter, std::uint64_t by) {
+  file->header()->counters[static_cast<std::size_t>(counter)].fetch_add(by, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+EventChain* EventChains::Acquire() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (idle_ != nullptr) {
+    EventChain* chain = idle_;
+    idle_ = chain->next_idle;
+    chain->next_idle = nullptr;
+    return chain;
+  }
+  if (chains_made_ == kMaxChains) return nullptr;
+  void* memory = arena_->Allocate(sizeof(EventChain));
+  if (memory == nullptr) return nullptr;
+  EventChain* chain = new (memory) EventChain;
+  chain->index = ++chains_made_;
+  return chain;
+}
+
+void EventChains::Release(EventChain* chain) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  chain->next_idle = idle_;
+  idle_ = chain;
+}
+
+void EventChains::Write(EventChain& chain, const EventData& data) {
+  journal::Event& event = chain.current->events()[chain.position++];
+  event.time_ns = data.time_ns;
+  event.address = data.address;
+  event.bytes = data.bytes;
+  event.allocation_id = data.allocation_id;
+  event.stream = data.stream;
+  event.stack = data.stack;
+  event.thread = data.thread;
+  event.type = static_cast<std::uint8_t>(data.type);
+  event.kind = static_cast<std::uint8_t>(data.kind);
+  event.device = data.device;
+  event.flags = data.flags;
+  event.result = data.result;
+  event.commit.store(chain.next_sequence++, std::memory_order_release);
+}
+
+bool EventChains::Advance(EventChain& chain) {
+  if (chain.current == nullptr && chain.dropped != 0 && chain.dropped % kAskAgainAfter != 0) {
+    ++chain.dropped;
+    Count(file_, Counter::kEventsDropped, 1);
+    return false;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (chain.current != nullptr) Retire(chain.current);
+  chain.current = AddExtent(chain);
+  if (chain.current == nullptr) chain.current = Recycle(chain);
+  chain.position = 0;
+  if (chain.current == nullptr) {
+    ++chain.dropped;
+    Count(file_, Counter::kEventsDropped, 1);
+    return false;
+  }
+  chain.dropped = 0;
+  ++chain.extents_taken;
+  return true;
+}
+
+EventExtent* EventChains::AddExtent(EventChain& chain) {
+  std::uint64_t bytes = kFirstExtentBytes << std::min<std::uint64_t>(chain.extents_taken, 4);
+  bytes = std::min(bytes, kLargestExtentBytes);
+  if (total_bytes_ + bytes > max_bytes_) bytes = kFirstExtentBytes;
+  if (total_bytes_ + bytes > max_bytes_) return nullptr;
+  void* memory = arena_->Allocate(sizeof(EventExtent));
+  if (memory == nullptr) return nullptr;
+  const auto prepare = [](void* mapped, void* argument) {
+    auto* header = static_cast<journal::EventExtentHeader*>(mapped);
+    const auto* owner = static_cast<const EventChain*>(argument);
+    header->chain.store(owner->index, std::memory_order_relaxed);
+    header->first_sequence.store(owner->next_sequence, std::memory_order_release);
+  };
+  const auto added =
+      file_->AddExtent(journal::ExtentKind::kEvents, chain.index, bytes, kFirstExtentBytes, prepare, &chain);
+  if (added.memory == nullptr) return nullptr;
+  total_bytes_ += added.bytes;
+  EventExtent* extent = new (memory) EventExtent;
+  extent->header = static_cast<journal::EventExtentHeader*>(added.memory);
+  extent->capacity = (added.bytes - sizeof(journal::EventExtentHeader)) / sizeof(journal::Event);
+  return extent;
+}
+
+EventExtent* EventChains::Recycle(EventChain& chain) {
+  EventExtent* extent = oldest_retired_;
+  if (extent == nullptr) return nullptr;
+  oldest_retired_ = extent->next_retired;
+  if (oldest_retired_ == nullptr) newest_retired_ = nullptr;
+  extent->next_retired = nullptr;
+  // A reader must never take a record of the chain before for one of the new: sequences of two chains overlap.
+  extent->header->first_sequence.store(0, std::memory_order_release);
+  for (std::uint64_t i = 0; i < extent->capacity; ++i) extent->events()[i].commit.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  extent->header->chain.store(chain.index, std::memory_order_release);
+  extent->header->first_sequence.store(chain.next_sequence, std::memory_order_release);
+  Count(file_, Counter::kEventsOverwritten, extent->capacity);
+  return extent;
+}
+
+void EventChains::Retire(EventExtent* extent) {
+  if (newest_retired_ == nullptr) {
+    oldest_retired_ = extent;
+  } else {
+    newest_retired_->next_retired = extent;
+  }
+  newest_retired_ = extent;
+}
+
+}  // namespace cuheap::recorder
