@@ -22,8 +22,7 @@ foreach(header IN LISTS public_headers)
   install(FILES "${PROJECT_SOURCE_DIR}/${header}" DESTINATION "include/cuheap/${folder}" COMPONENT development)
 endforeach()
 install(TARGETS ${public_targets} cuheap_cuda_headers EXPORT cuheap
-  ARCHIVE DESTINATION lib COMPONENT development
-  INCLUDES DESTINATION include/cuheap)
+  ARCHIVE DESTINATION lib COMPONENT development)
 install(EXPORT cuheap NAMESPACE cuheap:: FILE cuheapTargets.cmake DESTINATION lib/cmake/cuheap COMPONENT development)
 configure_package_config_file("${PROJECT_SOURCE_DIR}/tools/cmake/cuheapConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/cuheapConfig.cmake" INSTALL_DESTINATION lib/cmake/cuheap)
