@@ -249,7 +249,8 @@ TEST_F(RecorderTest, ADestroyedContextTakesWhatDiesWithIt) {
   EXPECT_EQ(view.events.back().type, EventType::kContextDestroyed);
   EXPECT_EQ(view.header().devices[0].live_bytes.load(), 252u * 10);
   for (const auto& event : view.events) {
-    EXPECT_EQ(event.flags, event.type == EventType::kFree ? journal::kFreedWithContext : 0);
+    EXPECT_EQ(event.flags,
+              event.type == EventType::kFree || event.type == EventType::kSegmentFree ? journal::kFreedWithContext : 0);
   }
 }
 
