@@ -177,6 +177,7 @@ absl::StatusOr<Snapshot> Read(const JournalBytes& bytes, const std::string& name
     if (!layout.ok()) return layout.status();
   }
   const FileHeader& header = layout->header.get();
+  snapshot.cuheap_version = CUHEAP_VERSION;
   FillFromHeader(header, snapshot);
   snapshot.completeness.end = EndOf(header.state.load(), writer);
   JournalEvents events = ReadJournalEvents(bytes, *layout, live, live ? now_ns : UINT64_MAX, damage);
