@@ -153,6 +153,11 @@ void SyncPoolOracle::CheckRefusal(const AllocateOutcome& outcome, ContextId cont
   for (const auto& [address, size] : memory_.Live()) used += rounded(size);
   if (used + rounded(bytes) <= setup_.memory.capacity) Fail("refused although the driver could have served it");
   if (pool_.IdleBytes(DeviceOf(context)) != 0) Fail("refused although idle memory could have been given back");
+  for (const Retired& retired : retired_) {
+    if (retired.packed && !retired.pinned && !retired.proven && DeviceOf(retired.context) == DeviceOf(context)) {
+      Fail("refused although a synchronisation could have made a slab idle");
+    }
+  }
 }
 
 void SyncPoolOracle::Free(std::uint32_t choice) {
