@@ -21,10 +21,9 @@ class SyncPool::Impl {
   std::optional<PoolBlock> Disown(DeviceAddress address);
   void ContextDestroyed(ContextId context);
 
-  // Runs f(PoolState&) under the lock. Out of host memory for the books ends the process: no exception may cross the
-  // entry points above us.
+  // Runs f(PoolState&) under the lock.
   template <class F>
-  auto Locked(F f) noexcept {
+  auto Locked(F f) {
     const std::lock_guard lock(mutex_);
     return f(state_);
   }
@@ -48,12 +47,14 @@ class SyncPool::Impl {
 AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::size_t bytes) {
   if (bytes == 0) return {kDriverInvalidValue, {}, AllocationSource::kDriver};
   const PoolRequest request = state_.Plan(context, device, bytes, /*exact=*/false);  // reads options only
-  const std::optional<PoolBlock> block = Locked([&](PoolState& state) {
-    std::optional<PoolBlock> taken = state.TryTake(request);
-    taken.has_value() ? state.CountHit(device) : state.CountMiss(device);
-    return taken;
-  });
-  if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kReady};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const std::optional<PoolBlock> block = state_.TryTake(request)) {
+      state_.CountHit(device);
+      return {kDriverSuccess, *block, AllocationSource::kReady};
+    }
+    state_.CountMiss(device);
+  }
   const AllocateOutcome grown = Grow(request);
   return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, grown.result) : grown;
 }
@@ -61,8 +62,10 @@ AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::siz
 AllocateOutcome SyncPool::Impl::AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal) {
   AllocateOutcome outcome{refusal, {}, AllocationSource::kDriver};
   if (Synchronize(request)) {
-    const std::optional<PoolBlock> block = Locked([&](PoolState& state) { return state.TryTake(request); });
-    if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kAfterSynchronization};
+    const std::lock_guard lock(mutex_);
+    if (const std::optional<PoolBlock> block = state_.TryTake(request)) {
+      return {kDriverSuccess, *block, AllocationSource::kAfterSynchronization};
+    }
   }
   // First only as much as is asked for: what stays cached saves later driver calls.
   for (const std::size_t wanted : {request.segment_bytes, std::size_t{0}}) {
@@ -84,20 +87,19 @@ AllocateOutcome SyncPool::Impl::Grow(const PoolRequest& request) {
   const DriverResult result = memory_.Allocate(request.segment_bytes, &address);
   if (!result.ok()) return {result, {}, AllocationSource::kDriver};
 
-  std::vector<SegmentNotice> dropped;
-  Locked([&](PoolState& state) { state.DropStale(address, request.segment_bytes, &dropped); });
-  TellFreeing(dropped);
   if (observer_ != nullptr) {
     observer_->SegmentAllocated(request.context, request.device, address, request.segment_bytes);
   }
+  std::vector<SegmentNotice> dropped;
   std::optional<PoolBlock> block;
   if (segment != nullptr) {
     segment->set_base(address);
-    block = Locked([&](PoolState& state) { return state.Add(request, serial, std::move(segment)); });
+    block = Locked([&](PoolState& state) { return state.Add(request, serial, std::move(segment), &dropped); });
   }
+  if (!block.has_value()) dropped.push_back({request.context, request.device, address, request.segment_bytes});
+  TellFreeing(dropped);
   if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kDriver};
 
-  TellFreeing({{request.context, request.device, address, request.segment_bytes}});
   AllocateOutcome outcome{kDriverSuccess, {}, AllocationSource::kUnpooled};
   outcome.block.address = address;
   outcome.block.bytes = request.bytes;

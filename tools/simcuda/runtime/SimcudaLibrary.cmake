@@ -2,8 +2,7 @@
 # as its soname, exporting what the linker script MAP says and needing nothing beyond libc.
 include_guard(GLOBAL)
 
-# For every folder below tools/simcuda.
-set(SIMCUDA_LIBRARY_DIR "${PROJECT_BINARY_DIR}/lib/simcuda" CACHE INTERNAL "Where the simulated libraries lie")
+set(SIMCUDA_LIBRARY_DIR "${PROJECT_BINARY_DIR}/lib/simcuda")
 
 function(simcuda_library_settings target name major map)
   cuheap_target_settings(${target})

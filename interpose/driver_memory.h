@@ -1,0 +1,73 @@
+// The pool's seam to the real driver: cuMemAlloc, cuMemFree, and synchronisation with a deadline.
+#ifndef CUHEAP_INTERPOSE_DRIVER_MEMORY_H_
+#define CUHEAP_INTERPOSE_DRIVER_MEMORY_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "allocator/device_memory.h"
+#include "interpose/driver_functions.h"
+#include "interpose/sync_helper.h"
+
+namespace cuheap {
+
+// While it lives, the calling thread's driver calls do not count as unsafe in a capture that some other thread may
+// open. Source: CUDA Driver API, cuThreadExchangeStreamCaptureMode.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const DriverFunctions& driver) : exchange_(driver.cuThreadExchangeStreamCaptureMode) {
+    if (exchange_ != nullptr && exchange_(&mode_) != CUDA_SUCCESS) exchange_ = nullptr;
+  }
+  ~RelaxedCapture() {
+    if (exchange_ != nullptr) exchange_(&mode_);
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  decltype(&::cuThreadExchangeStreamCaptureMode) exchange_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+// Makes a context current on the calling thread for a while, if it is not yet; 0 stands for whichever is current.
+// Source: CUDA Driver API, cuCtxPushCurrent.
+class ContextScope {
+ public:
+  ContextScope(const DriverFunctions& driver, std::uint64_t context);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  CUresult result() const { return result_; }
+
+ private:
+  const DriverFunctions& driver_;
+  bool pushed_ = false;
+  CUresult result_ = CUDA_SUCCESS;
+};
+
+// A model of DeviceMemory. A segment is freed in the context it was allocated in.
+class DriverMemory {
+ public:
+  DriverMemory(const DriverFunctions& driver, SyncHelper& helper, std::chrono::milliseconds deadline)
+      : driver_(driver), helper_(helper), deadline_(deadline) {}
+
+  DriverResult Allocate(std::size_t bytes, std::uint64_t* out);
+  DriverResult Free(std::uint64_t address);
+  DriverResult Synchronize(std::uint64_t context) { return {helper_.Synchronize(context, deadline_)}; }
+
+ private:
+  const DriverFunctions& driver_;
+  SyncHelper& helper_;
+  const std::chrono::milliseconds deadline_;
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::uint64_t> contexts_;  // by address
+};
+
+static_assert(DeviceMemory<DriverMemory>);
+
+}  // namespace cuheap
+
+#endif  // CUHEAP_INTERPOSE_DRIVER_MEMORY_H_

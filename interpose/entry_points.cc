@@ -1,0 +1,97 @@
+// The wrappers behind the exported names: one template, instantiated from the list. They only find the real function,
+// see whether this call is ours to look at, and hand both to the effect's handler.
+#include <atomic>
+#include <utility>
+
+#include "interpose/cuda_api.h"
+#include "interpose/driver_table.h"
+#include "interpose/handlers.h"
+#include "interpose/handlers_identity.h"
+#include "interpose/handlers_memory.h"
+#include "interpose/handlers_work.h"
+#include "interpose/process.h"
+#include "interpose/resolve.h"
+#include "interpose/thread_guard.h"
+
+namespace cuheap {
+
+// The self-check needs the driver awake: dladdr and notes only, no driver call.
+template <>
+struct Handler<Effect::kInitialize> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, unsigned int flags) {
+    const CUresult result = router.Forward(real, flags);
+    static constinit std::atomic<bool> checked{false};
+    if (!checked.exchange(true, std::memory_order_relaxed)) SelfCheck(*DriverTable::Known());
+    return result;
+  }
+};
+
+namespace {
+
+// A hooked name was bound to us though no driver is loaded: a weak reference, or a linker that was told to ignore it.
+constexpr CUresult kNoDriver = CUDA_ERROR_NOT_INITIALIZED;
+// The driver that is loaded lacks the function; natively the program would not have linked.
+constexpr CUresult kNoFunction = CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER;
+
+template <HookId kId, class Function>
+struct Entry;
+
+template <HookId kId, class... Args>
+struct Entry<kId, CUresult (*)(Args...)> {
+  using Real = CUresult (*)(Args...);
+
+  static CUresult Call(Args... args) noexcept {
+    const DriverTable* driver = DriverTable::Find();
+    if (driver == nullptr) return kNoDriver;
+    const Real real = reinterpret_cast<Real>(driver->Real(kId));
+    if (real == nullptr) return kNoFunction;
+    const ThreadGuard guard;
+    if (!guard.entered()) return real(args...);
+    constexpr Effect kEffect = kHooks[Index(kId)].effect;
+    if constexpr (kEffect == Effect::kResolve) {
+      return ResolveThrough(real,
+                            args...);  // makes nothing: also the very first call, in a process that goes no further
+    } else {
+      Router* router = EnterProcess(*driver);
+      if (router == nullptr) return real(args...);
+      return Guarded([&] { return Handler<kEffect>::Call(*router, kId, real, args...); });
+    }
+  }
+
+ private:
+  // Our own books need host memory; a program built without exceptions must not see one.
+  template <class Body>
+  static CUresult Guarded(Body&& body) noexcept {
+    try {
+      return body();
+    } catch (...) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+  }
+};
+
+}  // namespace
+
+extern "C" {
+
+#define HOOK(name, version, effect)                                                                        \
+  [[gnu::visibility("hidden")]] extern decltype(&::name) const cuheap_wrapper_##name;                      \
+  constinit decltype(&::name) const cuheap_wrapper_##name = &Entry<HookId::name, decltype(&::name)>::Call; \
+  [[gnu::visibility("hidden")]] void cuheap_entry_##name();
+#include "interpose/hooked_functions.inc"
+#undef HOOK
+
+}  // extern "C"
+
+void* OurEntry(HookId id) {
+  using AnyFunction = void (*)();
+  static constexpr AnyFunction kEntries[kHookCount] = {
+#define HOOK(name, version, effect) &cuheap_entry_##name,
+#include "interpose/hooked_functions.inc"
+#undef HOOK
+  };
+  return reinterpret_cast<void*>(kEntries[Index(id)]);
+}
+
+}  // namespace cuheap

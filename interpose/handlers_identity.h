@@ -1,0 +1,186 @@
+// Handlers of what memory says about itself: the program must see its own block, not the segment that it lies in.
+//
+// An address that the pool holds but the program does not own any more is unknown to the program. What the driver says
+// of an unknown address is asked of the driver itself, with the address of a local variable.
+#ifndef CUHEAP_INTERPOSE_HANDLERS_IDENTITY_H_
+#define CUHEAP_INTERPOSE_HANDLERS_IDENTITY_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "interpose/handlers.h"
+
+namespace cuheap {
+
+// Set in the BUFFER_ID of a packed block, whose id is ours: no driver has handed out that many.
+inline constexpr unsigned long long kOurBufferId = 1ull << 63;
+
+// The program's block at an address of the pool, for queries.
+struct Identity {
+  bool pooled = false;             // the address lies in memory that the pool holds
+  std::optional<PoolBlock> block;  // the live block there, if any
+
+  Identity(Router& router, CUdeviceptr address) {
+    if (router.pool() == nullptr || !router.pool()->Owns(address)) return;
+    block = router.pool()->Find(address);
+    pooled = true;
+  }
+  bool unknown() const { return pooled && !block; }
+};
+
+// Writes the block's own value over the driver's where the driver can only speak of the segment.
+inline void CorrectAttribute(CUpointer_attribute attribute, const PoolBlock& block, void* value) {
+  if (value == nullptr) return;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      *static_cast<CUdeviceptr*>(value) = block.address;
+      return;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      *static_cast<std::size_t*>(value) = block.bytes;
+      return;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      if (block.packed) *static_cast<unsigned long long*>(value) = kOurBufferId | block.incarnation;
+      return;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      if (block.packed) *static_cast<int*>(value) = 0;  // as kGetIpcHandle will answer
+      return;
+    default:
+      return;
+  }
+}
+
+template <>
+struct Handler<Effect::kMemoryInfo> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, std::size_t* free_bytes, std::size_t* total_bytes) {
+    std::size_t free_now = 0;
+    std::size_t total = 0;
+    if (free_bytes == nullptr || total_bytes == nullptr) return router.Forward(real, free_bytes, total_bytes);
+    const CUresult result = router.Forward(real, &free_now, &total);
+    if (result != CUDA_SUCCESS) return result;
+    const Place place = router.Where();
+    // What the pool would give back to any call that needs it is as good as free.
+    if (router.pool() != nullptr && place.valid())
+      free_now = std::min(free_now + router.pool()->IdleBytes(place.device), total);
+    *free_bytes = free_now;
+    *total_bytes = total;
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kAddressRange> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+    const Identity identity(router, address);
+    if (!identity.pooled) return router.Forward(real, base, bytes, address);
+    CUdeviceptr driver_base = 0;
+    std::size_t driver_bytes = 0;
+    if (identity.unknown()) return router.Forward(real, &driver_base, &driver_bytes, AsNumber(&driver_base));
+    const CUresult result = router.Forward(real, &driver_base, &driver_bytes, address);
+    if (result != CUDA_SUCCESS) return result;
+    if (base != nullptr) *base = identity.block->address;
+    if (bytes != nullptr) *bytes = identity.block->bytes;
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kPointerAttribute> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, void* value, CUpointer_attribute attribute,
+                       CUdeviceptr address) {
+    const Identity identity(router, address);
+    const int local = 0;
+    const CUresult result = router.Forward(real, value, attribute, identity.unknown() ? AsNumber(&local) : address);
+    if (result == CUDA_SUCCESS && identity.block) CorrectAttribute(attribute, *identity.block, value);
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kPointerAttributes> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, unsigned int count, CUpointer_attribute* attributes,
+                       void** values, CUdeviceptr address) {
+    const Identity identity(router, address);
+    const int local = 0;
+    const CUresult result =
+        router.Forward(real, count, attributes, values, identity.unknown() ? AsNumber(&local) : address);
+    if (result == CUDA_SUCCESS && identity.block) {
+      for (unsigned int i = 0; i < count; ++i) CorrectAttribute(attributes[i], *identity.block, values[i]);
+    }
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kSetPointerAttribute> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, const void* value, CUpointer_attribute attribute,
+                       CUdeviceptr address) {
+    const int local = 0;
+    const bool unknown = router.Expose(address, /*refuse_packed=*/false) == Exposure::kNoLiveBlock;
+    return router.Forward(real, value, attribute, unknown ? AsNumber(&local) : address);
+  }
+};
+
+template <>
+struct Handler<Effect::kGetIpcHandle> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUipcMemHandle* handle, CUdeviceptr address) {
+    const int local = 0;
+    switch (router.Expose(address, /*refuse_packed=*/true)) {
+      case Exposure::kRefused:
+        return CUDA_ERROR_NOT_SUPPORTED;
+      case Exposure::kNoLiveBlock:
+        return router.Forward(real, handle, AsNumber(&local));
+      case Exposure::kNotOurs:
+        break;
+    }
+    return router.Forward(real, handle, address);
+  }
+};
+
+template <>
+struct Handler<Effect::kRangeHandle> {
+  template <class Real, class... Rest>
+  static CUresult Call(Router& router, HookId, Real real, void* handle, CUdeviceptr address, std::size_t bytes,
+                       Rest... rest) {
+    const int local = 0;
+    switch (router.Expose(address, /*refuse_packed=*/true)) {
+      case Exposure::kRefused:
+        return CUDA_ERROR_NOT_SUPPORTED;
+      case Exposure::kNoLiveBlock:
+        return router.Forward(real, handle, AsNumber(&local), bytes, rest...);
+      case Exposure::kNotOurs:
+        break;
+    }
+    return router.Forward(real, handle, address, bytes, rest...);
+  }
+};
+
+template <>
+struct Handler<Effect::kRetainPhysical> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* handle, void* address) {
+    int local = 0;
+    switch (router.Expose(AsNumber(address), /*refuse_packed=*/true)) {
+      case Exposure::kRefused:
+        return CUDA_ERROR_NOT_SUPPORTED;
+      case Exposure::kNoLiveBlock:
+        return router.Forward(real, handle, static_cast<void*>(&local));
+      case Exposure::kNotOurs:
+        break;
+    }
+    const CUresult result = router.Forward(real, handle, address);
+    if (result == CUDA_SUCCESS) router.physical().Retained(*handle);
+    return result;
+  }
+};
+
+}  // namespace cuheap
+
+#endif  // CUHEAP_INTERPOSE_HANDLERS_IDENTITY_H_

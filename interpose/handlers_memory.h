@@ -1,0 +1,333 @@
+// Handlers of what allocates and frees.
+#ifndef CUHEAP_INTERPOSE_HANDLERS_MEMORY_H_
+#define CUHEAP_INTERPOSE_HANDLERS_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "interpose/array_bytes.h"
+#include "interpose/handlers.h"
+
+namespace cuheap {
+
+// An allocation forwarded and recorded: fill(allocation, made) sets address, bytes and the like, once the call
+// returned; what the program's pointers point to may be read only if it was made.
+template <class Fill, class Real, class... Args>
+CUresult ForwardAllocation(Router& router, journal::AllocationKind kind, Fill&& fill, Real real, Args... args) {
+  const CUresult result = router.ForwardWithRescue(real, args...);
+  const Place place = router.Where();
+  recorder::Allocation allocation;
+  allocation.kind = kind;
+  const recorder::CapturedStack stack = recorder::CaptureStack(true);
+  allocation.stack = stack.id;
+  if (stack.caller_is_pytorch) allocation.flags |= journal::kCallerIsPyTorch;
+  fill(allocation, result == CUDA_SUCCESS);
+  router.RecordAllocation(result, allocation, place);
+  return result;
+}
+
+template <>
+struct Handler<Effect::kAllocate> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes) {
+    const Place place = router.Where();
+    const recorder::CapturedStack stack = recorder::CaptureStack(true);
+    recorder::Allocation allocation;
+    allocation.kind = journal::AllocationKind::kDevice;
+    allocation.bytes = bytes;
+    allocation.stack = stack.id;
+    if (stack.caller_is_pytorch) allocation.flags |= journal::kCallerIsPyTorch;
+    const bool serve = out != nullptr && bytes != 0 && !stack.caller_is_pytorch && router.MayServe(place);
+    const CUresult result =
+        serve ? router.Serve(place, out, bytes, allocation) : router.ForwardWithRescue(real, out, bytes);
+    if (result == CUDA_SUCCESS && out != nullptr) allocation.address = *out;
+    router.RecordAllocation(result, allocation, place);
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kAllocatePitched> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width,
+                       std::size_t height, unsigned int element) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = (made ? *pitch : width) * height;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kPitched, fill, real, out, pitch, width, height, element);
+  }
+};
+
+template <>
+struct Handler<Effect::kAllocateManaged> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes, unsigned int flags) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = bytes;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kManaged, fill, real, out, bytes, flags);
+  }
+};
+
+template <>
+struct Handler<Effect::kFree> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address) {
+    if (const auto answer = router.FreePoolBlock(address, 0, true)) return *answer;
+    return router.ForwardFree(address, journal::AllocationKind::kNone, 0, real, address);
+  }
+};
+
+template <>
+struct Handler<Effect::kAllocateAsync> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = bytes;
+      allocation.stream = AsNumber(stream);
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kStreamOrdered, fill, real, out, bytes, stream);
+  }
+};
+
+template <>
+struct Handler<Effect::kAllocateFromPool> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool,
+                       CUstream stream) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = bytes;
+      allocation.stream = AsNumber(stream);
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kFromPool, fill, real, out, bytes, pool, stream);
+  }
+};
+
+// A stream-ordered free of memory from cuMemAlloc is legal: quarantine covers it, since only a synchronisation of the
+// whole context that begins later makes the block reusable. Inside a capture the driver refuses such memory.
+template <>
+struct Handler<Effect::kFreeAsync> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId id, Real real, CUdeviceptr address, CUstream stream) {
+    if (router.pool() != nullptr && router.pool()->Owns(address)) {
+      CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+      const CUresult asked = router.CaptureStatus(id, stream, &status);  // also tells an invalid stream
+      if (asked != CUDA_SUCCESS) return asked;
+      if (status != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (const auto answer = router.FreePoolBlock(address, AsNumber(stream), false)) return *answer;
+    return router.ForwardFree(address, journal::AllocationKind::kNone, AsNumber(stream), real, address, stream);
+  }
+};
+
+template <>
+struct Handler<Effect::kAllocateHost> {
+  template <class Real, class... Flags>
+  static CUresult Call(Router& router, HookId, Real real, void** out, std::size_t bytes, Flags... flags) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? AsNumber(*out) : 0;
+      allocation.bytes = bytes;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kHostPinned, fill, real, out, bytes, flags...);
+  }
+};
+
+template <>
+struct Handler<Effect::kFreeHost> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, void* address) {
+    return router.ForwardFree(AsNumber(address), journal::AllocationKind::kNone, 0, real, address);
+  }
+};
+
+template <>
+struct Handler<Effect::kRegisterHost> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, void* address, std::size_t bytes, unsigned int flags) {
+    const auto fill = [&](recorder::Allocation& allocation, bool) {
+      allocation.address = AsNumber(address);
+      allocation.bytes = bytes;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kHostRegistered, fill, real, address, bytes, flags);
+  }
+};
+
+template <>
+struct Handler<Effect::kUnregisterHost> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, void* address) {
+    return router.ForwardFree(AsNumber(address), journal::AllocationKind::kHostRegistered, 0, real, address);
+  }
+};
+
+template <>
+struct Handler<Effect::kCreateArray> {
+  template <class Real, class Descriptor>
+  static CUresult Call(Router& router, HookId, Real real, CUarray* out, const Descriptor* descriptor) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? AsNumber(*out) : 0;
+      allocation.bytes = descriptor != nullptr ? ArrayBytes(*descriptor) : 0;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kArray, fill, real, out, descriptor);
+  }
+};
+
+template <>
+struct Handler<Effect::kDestroyArray> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUarray array) {
+    return router.ForwardFree(AsNumber(array), journal::AllocationKind::kArray, 0, real, array);
+  }
+};
+
+template <>
+struct Handler<Effect::kCreateMipmappedArray> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUmipmappedArray* out,
+                       const CUDA_ARRAY3D_DESCRIPTOR* descriptor, unsigned int levels) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? AsNumber(*out) : 0;
+      allocation.bytes = descriptor != nullptr ? MipmappedArrayBytes(*descriptor, levels) : 0;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kMipmappedArray, fill, real, out, descriptor, levels);
+  }
+};
+
+template <>
+struct Handler<Effect::kDestroyMipmappedArray> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUmipmappedArray array) {
+    return router.ForwardFree(AsNumber(array), journal::AllocationKind::kMipmappedArray, 0, real, array);
+  }
+};
+
+// NCCL probes cuMemCreate with a host location before any context exists: location.id is a device only for that type.
+template <>
+struct Handler<Effect::kCreatePhysical> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* out, std::size_t bytes,
+                       const CUmemAllocationProp* properties, unsigned long long flags) {
+    const bool on_device = properties != nullptr && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    const auto kind = on_device ? journal::AllocationKind::kVirtual : journal::AllocationKind::kHostVirtual;
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = bytes;
+      if (on_device) allocation.device = static_cast<std::uint16_t>(properties->location.id);
+    };
+    const CUresult result = ForwardAllocation(router, kind, fill, real, out, bytes, properties, flags);
+    if (result == CUDA_SUCCESS) router.physical().Created(*out, kind);
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kImportPhysical> {
+  template <class Real, class Type>
+  static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* out, void* os_handle,
+                       Type type) {
+    const auto kind = journal::AllocationKind::kImported;
+    const auto fill = [&](recorder::Allocation& allocation, bool made) { allocation.address = made ? *out : 0; };
+    const CUresult result = ForwardAllocation(router, kind, fill, real, out, os_handle, type);
+    if (result == CUDA_SUCCESS) router.physical().Created(*out, kind);
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kReleasePhysical> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle handle) {
+    const auto ended = router.physical().EndedByRelease(handle);
+    const CUresult result =
+        ended ? router.ForwardFree(handle, ended->kind, 0, real, handle) : router.Forward(real, handle);
+    if (result == CUDA_SUCCESS) router.physical().Released(handle);
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kMapPhysical> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                       CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    const CUresult result = router.ForwardWithRescue(real, address, bytes, offset, handle, flags);
+    if (result == CUDA_SUCCESS) router.physical().Mapped(address, handle);
+    return result;
+  }
+};
+
+template <>
+struct Handler<Effect::kUnmapPhysical> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address, std::size_t bytes) {
+    std::vector<recorder::FreeToken> tokens;
+    for (const PhysicalBook::Ended& ended : router.physical().EndedByUnmap(address, bytes)) {
+      tokens.push_back(router.Freeing(ended.handle, 0, ended.kind));
+    }
+    const CUresult result = router.Forward(real, address, bytes);
+    if (result == CUDA_SUCCESS) {
+      router.physical().Unmapped(address, bytes);
+      for (const recorder::FreeToken& token : tokens) router.HostMemoryFreed(token);
+    } else {
+      for (const recorder::FreeToken& token : tokens) recorder::FreeFailed(token, static_cast<std::uint16_t>(result));
+    }
+    return result;
+  }
+};
+
+// ---- memory that others own: mapped here, freed here, but not this process's to count ----
+
+template <>
+struct Handler<Effect::kOpenIpc> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = made ? router.DriverRange(*out) : 0;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kImported, fill, real, out, handle, flags);
+  }
+};
+
+template <>
+struct Handler<Effect::kCloseIpc> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address) {
+    return router.ForwardFree(address, journal::AllocationKind::kNone, 0, real, address);
+  }
+};
+
+template <>
+struct Handler<Effect::kImportPoolPointer> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUmemoryPool pool,
+                       CUmemPoolPtrExportData* data) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = made ? router.DriverRange(*out) : 0;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kImported, fill, real, out, pool, data);
+  }
+};
+
+template <>
+struct Handler<Effect::kMapExternal> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUexternalMemory memory,
+                       const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* buffer) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = buffer != nullptr ? buffer->size : 0;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kImported, fill, real, out, memory, buffer);
+  }
+};
+
+}  // namespace cuheap
+
+#endif  // CUHEAP_INTERPOSE_HANDLERS_MEMORY_H_

@@ -1,0 +1,100 @@
+"""Writes docs/coverage.md and docs/options.md from the lists that the code is made from.
+
+usage: make_docs.py [--check]    (--check writes nothing and exits 1 if a page is out of date)
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+INTERPOSE = ROOT / "interpose"
+
+
+def read_hooks() -> list[tuple[str, list[tuple[str, int, str]]]]:
+    """Groups by the comment above them: (title, [(name, version, effect)])."""
+    groups: list[tuple[str, list[tuple[str, int, str]]]] = []
+    title = ""
+    for line in (INTERPOSE / "hooked_functions.inc").read_text().splitlines():
+        hook = re.fullmatch(r"HOOK\((\w+), (\d+), (\w+)\)", line)
+        if hook:
+            if title:
+                groups.append((title, []))
+                title = ""
+            groups[-1][1].append((hook[1], int(hook[2]), hook[3]))
+        elif line.startswith("// "):
+            title = line[3:].rstrip(".")
+    return groups
+
+
+def read_effects() -> dict[str, str]:
+    return dict(re.findall(r'^EFFECT\((\w+), "(.*)"\)$', (INTERPOSE / "effects.inc").read_text(), re.MULTILINE))
+
+
+def version_text(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def coverage_page() -> str:
+    groups, effects = read_hooks(), read_effects()
+    count = sum(len(hooks) for _, hooks in groups)
+    lines = [
+        "# What the preload library stands in front of",
+        "",
+        "Made by `interpose/make_docs.py` from `interpose/hooked_functions.inc` and `interpose/effects.inc`; do not edit.",
+        "",
+        f"{count} entry points of the CUDA driver are hooked, by their exact exported names. Every call of the CUDA runtime",
+        "ends in one of the driver's, so the runtime itself is not hooked. They are reached by these roads: direct link,",
+        "`dlsym` and `dlvsym` on a handle, `cuGetProcAddress` in both forms with any version and flags (also through the",
+        "runtime, shared or static, and `cudaGetDriverEntryPoint`).",
+        "",
+        "In all of them the driver's own result is returned; an error after which the driver refuses all work ends serving",
+        "for good; forked children are passed through. *Retried* means: if the driver has no memory, the pool gives its idle",
+        "segments back and the call is made once more.",
+        "",
+        "Not seen: objects opened with `RTLD_DEEPBIND`, other namespaces (`dlmopen`), private tables of the vendor's",
+        "libraries. Look-ups that gave an address which is not the driver's export are named in the snapshot.",
+        "",
+        "A program may mark the steps of its main loop with `cuheap_step` (`interpose/cuheap.h`).",
+    ]
+    for title, hooks in groups:
+        lines += ["", f"## {title}", "", "| function | since CUDA | what happens |", "|---|---|---|"]
+        lines += [f"| `{name}` | {version_text(version)} | {effects[effect]} |" for name, version, effect in hooks]
+    return "\n".join(lines) + "\n"
+
+
+def options_page() -> str:
+    text = (INTERPOSE / "options/options.inc").read_text()
+    text = re.sub(r'"\s*\n\s*"', "", text)
+    options = re.findall(r'^OPTION\((\w+), (\w+), "(\w+)", "(.*?)",\s*"(.*?)"', text, re.MULTILINE | re.DOTALL)
+    kinds = {"Text": "text", "Flag": "0 or 1", "Number": "number", "Bytes": "bytes (`64m`, `1g`)",
+             "Mode": "`default`, `observe`", "Barrier": "`auto`, `always`, `never`"}
+    lines = [
+        "# Options of the preload library",
+        "",
+        "Made by `interpose/make_docs.py` from `interpose/options/options.inc`; do not edit. They are environment variables;",
+        "`cuheap run` sets them from its flags. A value that is not understood is named on stderr at the first CUDA call, and",
+        "the process then runs without cuheap.",
+        "",
+        "| variable | value | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| `{variable}` | {kinds[kind]} | {'`' + default + '`' if default else 'not set'} | {help_text} |"
+              for kind, _, variable, default, help_text in options]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    pages = {ROOT / "docs/coverage.md": coverage_page(), ROOT / "docs/options.md": options_page()}
+    if sys.argv[1:] != ["--check"]:
+        for path, text in pages.items():
+            path.write_text(text)
+        return 0
+    stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)} is out of date: run interpose/make_docs.py")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+#include "interpose/real_loader.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+extern "C" {
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+}
+
+namespace cuheap {
+namespace {
+
+#if defined(__x86_64__)
+constexpr const char* kBaseVersion = "GLIBC_2.2.5";
+#elif defined(__aarch64__)
+constexpr const char* kBaseVersion = "GLIBC_2.17";
+#else
+#error "the base version of glibc on this processor is not known here"
+#endif
+constexpr const char* kMergedVersion = "GLIBC_2.34";  // libdl became part of libc
+
+// What of an object's dynamic section a look-up needs.
+struct DynamicTables {
+  const ElfW(Sym) * symbols = nullptr;
+  const char* strings = nullptr;
+  const std::uint32_t* gnu_hash = nullptr;
+};
+
+DynamicTables ReadDynamicTables(const dl_phdr_info& object) {
+  DynamicTables tables;
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    // glibc relocates these in place on most processors, but not on all: an address below the object is an offset.
+    const auto absolute = [&](ElfW(Addr) value) { return value < object.dlpi_addr ? value + object.dlpi_addr : value; };
+    for (auto entry = reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+         entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(absolute(entry->d_un.d_ptr));
+      if (entry->d_tag == DT_STRTAB) tables.strings = reinterpret_cast<const char*>(absolute(entry->d_un.d_ptr));
+      if (entry->d_tag == DT_GNU_HASH) {
+        tables.gnu_hash = reinterpret_cast<const std::uint32_t*>(absolute(entry->d_un.d_ptr));
+      }
+    }
+  }
+  return tables;
+}
+
+// The first function of this name in the object, whatever its version.
+void* FindFunction(const dl_phdr_info& object, const char* name) {
+  const DynamicTables tables = ReadDynamicTables(object);
+  if (tables.symbols == nullptr || tables.strings == nullptr || tables.gnu_hash == nullptr) return nullptr;
+  std::uint32_t hash = 5381;
+  for (const char* c = name; *c != '\0'; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
+  const std::uint32_t bucket_count = tables.gnu_hash[0];
+  const std::uint32_t first_symbol = tables.gnu_hash[1];
+  const std::uint32_t bloom_words = tables.gnu_hash[2];
+  if (bucket_count == 0) return nullptr;
+  const std::uint32_t* buckets = tables.gnu_hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / 4);
+  const std::uint32_t* chain = buckets + bucket_count;
+  for (std::uint32_t index = buckets[hash % bucket_count]; index >= first_symbol && index != 0; ++index) {
+    const std::uint32_t chained = chain[index - first_symbol];
+    const ElfW(Sym)& symbol = tables.symbols[index];
+    if ((chained | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
+        std::strcmp(tables.strings + symbol.st_name, name) == 0) {
+      return reinterpret_cast<void*>(object.dlpi_addr + symbol.st_value);
+    }
+    if ((chained & 1) != 0) break;
+  }
+  return nullptr;
+}
+
+bool IsCLibrary(const char* path) {
+  if (path == nullptr) return false;
+  const char* slash = std::strrchr(path, '/');
+  const char* name = slash == nullptr ? path : slash + 1;
+  return std::strcmp(name, "libc.so.6") == 0 || std::strcmp(name, "libdl.so.2") == 0;
+}
+
+int LookForDlvsym(dl_phdr_info* object, std::size_t, void* result) {
+  if (!IsCLibrary(object->dlpi_name)) return 0;
+  void* found = FindFunction(*object, "dlvsym");
+  *static_cast<void**>(result) = found;
+  return found != nullptr ? 1 : 0;
+}
+
+// A racing second thread finds the same values, so plain atomics are enough.
+constinit std::atomic<DlvsymFunction> real_dlvsym{nullptr};
+constinit std::atomic<DlsymFunction> real_dlsym{nullptr};
+constinit std::atomic<DlcloseFunction> real_dlclose{nullptr};
+
+template <class Function>
+Function Next(std::atomic<Function>& cache, const char* name) {
+  Function function = cache.load(std::memory_order_acquire);
+  if (function != nullptr) return function;
+  const DlvsymFunction dlvsym_function = RealDlvsym();
+  if (dlvsym_function == nullptr) return nullptr;
+  for (const char* version : {kBaseVersion, kMergedVersion}) {
+    void* found = dlvsym_function(RTLD_NEXT, name, version);
+    if (found != nullptr && !IsOurs(found)) {
+      function = reinterpret_cast<Function>(found);
+      cache.store(function, std::memory_order_release);
+      return function;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+DlvsymFunction RealDlvsym() {
+  DlvsymFunction function = real_dlvsym.load(std::memory_order_acquire);
+  if (function == nullptr) {
+    void* found = nullptr;
+    dl_iterate_phdr(LookForDlvsym, &found);
+    function = reinterpret_cast<DlvsymFunction>(found);
+    real_dlvsym.store(function, std::memory_order_release);
+  }
+  return function;
+}
+
+DlsymFunction RealDlsym() { return Next(real_dlsym, "dlsym"); }
+DlcloseFunction RealDlclose() { return Next(real_dlclose, "dlclose"); }
+
+bool IsOurs(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return at >= reinterpret_cast<std::uintptr_t>(__ehdr_start) && at < reinterpret_cast<std::uintptr_t>(_end);
+}
+
+bool IsInMainProgram(const void* address) {
+  const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+  const std::size_t count = getauxval(AT_PHNUM);
+  if (headers == nullptr) return false;
+  std::uintptr_t bias = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (headers[i].p_type == PT_PHDR) bias = reinterpret_cast<std::uintptr_t>(headers) - headers[i].p_vaddr;
+  }
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (headers[i].p_type == PT_LOAD && at >= bias + headers[i].p_vaddr &&
+        at < bias + headers[i].p_vaddr + headers[i].p_memsz) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace cuheap

@@ -1,0 +1,295 @@
+#include "interpose/router.h"
+
+#include <time.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace cuheap {
+namespace {
+
+// CUresult values after which, by their documentation, "the context cannot be used any more" or "any further CUDA work
+// will return the same error". Source: CUDA Driver API, CUresult.
+constexpr CUresult kFatal[] = {
+    CUDA_ERROR_DEINITIALIZED,
+    CUDA_ERROR_ECC_UNCORRECTABLE,
+    CUDA_ERROR_NVLINK_UNCORRECTABLE,
+    CUDA_ERROR_CONTAINED,
+    CUDA_ERROR_ILLEGAL_ADDRESS,
+    CUDA_ERROR_LAUNCH_TIMEOUT,
+    CUDA_ERROR_ASSERT,
+    CUDA_ERROR_HARDWARE_STACK_ERROR,
+    CUDA_ERROR_ILLEGAL_INSTRUCTION,
+    CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUDA_ERROR_INVALID_ADDRESS_SPACE,
+    CUDA_ERROR_INVALID_PC,
+    CUDA_ERROR_LAUNCH_FAILED,
+    CUDA_ERROR_TENSOR_MEMORY_LEAK,
+    CUDA_ERROR_MPS_CLIENT_TERMINATED,
+    CUDA_ERROR_EXTERNAL_DEVICE,
+};
+
+SyncPoolOptions PoolOptions(const options::Options& options) {
+  SyncPoolOptions pool;
+  pool.pack = options.pack;
+  pool.quarantine = !options.test_no_quarantine;
+  pool.quarantine_limit_bytes = options.quarantine_limit;
+  return pool;
+}
+
+}  // namespace
+
+bool IsFatal(CUresult result) {
+  for (const CUresult fatal : kFatal) {
+    if (result == fatal) return true;
+  }
+  return false;
+}
+
+Router::Router(const DriverFunctions& driver, bool complete, const options::Options& options)
+    : driver_(driver),
+      barrier_(options.free_barrier),
+      helper_(driver_, captures_, *this),
+      memory_(driver_, helper_, std::chrono::milliseconds(options.sync_deadline_ms)) {
+  if (complete && options.mode == options::Mode::kDefault) {
+    pool_ = std::make_unique<SyncPool>(memory_, static_cast<SyncPoolObserver*>(this), PoolOptions(options));
+  }
+}
+
+Place Router::Where() const {
+  Place place;
+  if (driver_.cuCtxGetCurrent == nullptr || driver_.cuCtxGetDevice == nullptr) return place;
+  CUcontext context = nullptr;
+  place.result = driver_.cuCtxGetCurrent(&context);
+  if (place.result != CUDA_SUCCESS || context == nullptr) return place;
+  place.context = reinterpret_cast<std::uint64_t>(context);
+  CUdevice device = -1;
+  place.result = driver_.cuCtxGetDevice(&device);
+  if (place.result == CUDA_SUCCESS) place.device = device;
+  return place;
+}
+
+bool Router::MayServe(const Place& place) const {
+  return pool_ != nullptr && !passing_through() && !captures_.AnyOpen() && place.valid() &&
+         !contexts_.IsGreen(place.context);
+}
+
+void Router::PassThrough(CUresult reason) {
+  if (pass_through_.exchange(true, std::memory_order_relaxed)) return;
+  char text[96];
+  std::snprintf(text, sizeof(text), "the driver reported error %d, after which nothing is served from the pool",
+                static_cast<int>(reason));
+  recorder::Note(journal::NoteCode::kPassThrough, text, static_cast<std::uint64_t>(reason));
+}
+
+bool Router::GiveBackIdle() {
+  if (pool_ == nullptr || captures_.AnyOpen()) return false;
+  return pool_->ReleaseIdle() != 0;
+}
+
+void Router::RecordAllocation(CUresult result, recorder::Allocation allocation, const Place& place) {
+  allocation.context = place.context;
+  if (place.device >= 0 && allocation.device == 0xFFFF) allocation.device = static_cast<std::uint16_t>(place.device);
+  if (captures_.AnyOpen()) allocation.flags |= journal::kDuringCapture;
+  if (result != CUDA_SUCCESS) {
+    recorder::AllocationFailed(allocation, static_cast<std::uint16_t>(result));
+    return;
+  }
+  DeviceSeen(place.device);
+  if (IsHostVisible(allocation.kind)) barrier_.HostMemoryAdded();
+  if ((allocation.flags & journal::kServedFromPool) == 0) recorder::Count(journal::Counter::kForwarded);
+  recorder::Allocated(allocation);
+}
+
+recorder::FreeToken Router::Freeing(std::uint64_t address, std::uint64_t stream, journal::AllocationKind kind) {
+  const std::uint16_t flags = captures_.AnyOpen() ? journal::kDuringCapture : std::uint16_t{0};
+  return recorder::Freeing(address, flags, stream, 0, kind);
+}
+
+CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, recorder::Allocation& allocation) {
+  ContextSeen(place.context);
+  const AllocateOutcome served = pool_->Allocate(place.context, place.device, bytes);
+  RecordPoolState(place.device);
+  if (!served.result.ok()) return Observe(static_cast<CUresult>(served.result.code));
+  const bool hit =
+      served.source == AllocationSource::kReady || served.source == AllocationSource::kAfterSynchronization;
+  recorder::Count(hit ? journal::Counter::kPoolHits : journal::Counter::kPoolMisses);
+  *out = served.block.address;
+  if (served.source != AllocationSource::kUnpooled) {
+    allocation.flags |= journal::kServedFromPool;
+    allocation.reserved_bytes = served.block.block_bytes;
+  }
+  return CUDA_SUCCESS;
+}
+
+std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t stream, bool may_wait) {
+  if (pool_ == nullptr || address == 0 || !pool_->Owns(address)) return std::nullopt;
+  const Place place = Where();
+  if (place.result != CUDA_SUCCESS) return place.result;
+  if (place.context == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  // Recorded first: once the pool has it, another thread may be given the address.
+  const recorder::FreeToken token = Freeing(address, stream, journal::AllocationKind::kNone);
+  // What was captured with this address may be replayed as long as the graph lives.
+  if (captures_.AnyOpen()) pool_->Pin(address);
+  const FreeOutcome freed = pool_->Free(address);
+  if (freed.status != FreeStatus::kFreed) {
+    if (token.known) recorder::FreeFailed(token, CUDA_ERROR_INVALID_VALUE);
+    if (freed.status == FreeStatus::kNotOurs) return std::nullopt;
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  RecordPoolState(freed.block.device);
+  if (captures_.AnyOpen()) return CUDA_SUCCESS;
+  if (passing_through() && may_wait) return SynchronizeForFree(freed.block.context);
+  if (!may_wait) return CUDA_SUCCESS;
+  const bool full = freed.wants_barrier && !barrier_.never();
+  if (full || barrier_.Needed(freed.block.context)) return SynchronizeForFree(freed.block.context);
+  return CUDA_SUCCESS;
+}
+
+Exposure Router::Expose(CUdeviceptr address, bool refuse_packed) {
+  if (pool_ == nullptr || !pool_->Owns(address)) return Exposure::kNotOurs;
+  const std::optional<PoolBlock> block = pool_->Find(address);
+  if (!block) return Exposure::kNoLiveBlock;
+  if (!block->packed && pool_->Disown(block->address)) return Exposure::kNotOurs;
+  if (refuse_packed) {
+    recorder::Note(journal::NoteCode::kIpcOfPackedBlock,
+                   "a handle of a block that shares its driver allocation was asked for and refused; CUHEAP_PACK=0 "
+                   "gives every block an allocation of its own",
+                   address, block->bytes);
+    return Exposure::kRefused;
+  }
+  pool_->Pin(address);
+  return Exposure::kNotOurs;
+}
+
+CUresult Router::SynchronizeForFree(std::uint64_t context) {
+  const RelaxedCapture relaxed(driver_);
+  const ContextScope scope(driver_, context);
+  if (scope.result() != CUDA_SUCCESS) return Observe(scope.result());
+  const Bracket bracket = BeginSynchronization(context);
+  const CUresult result = Observe(driver_.cuCtxSynchronize());
+  EndSynchronization(context, bracket, result);
+  recorder::Count(journal::Counter::kPoolSynchronizations);
+  return result;
+}
+
+SyncListener::Bracket Router::BeginSynchronization(std::uint64_t context) {
+  Bracket bracket;
+  bracket.mark = barrier_.SynchronizationBegins();
+  if (pool_ != nullptr && context != 0) bracket.ticket = pool_->BeginSynchronize(context);
+  return bracket;
+}
+
+void Router::EndSynchronization(std::uint64_t context, Bracket bracket, CUresult result) {
+  if (context == 0) return;
+  if (pool_ != nullptr) pool_->EndSynchronize(context, bracket.ticket, result == CUDA_SUCCESS);
+  if (result == CUDA_SUCCESS) barrier_.SynchronizationCompleted(context, bracket.mark);
+}
+
+void Router::SynchronizationEnds(std::uint64_t context, Bracket bracket, CUresult result) {
+  EndSynchronization(context, bracket, result);
+  recorder::Count(journal::Counter::kPoolSynchronizations);
+}
+
+void Router::RecordSynchronization(std::uint64_t context, std::uint64_t duration_ns) {
+  recorder::Count(journal::Counter::kContextSynchronizations);
+  const Place place = Where();
+  const auto device = static_cast<std::uint16_t>(place.device >= 0 && place.context == context ? place.device : 0xFFFF);
+  recorder::Synchronized(device, context, duration_ns, 0);
+  if (device != 0xFFFF) RecordPoolState(device);
+}
+
+void Router::ContextSeen(std::uint64_t context) {
+  if (pool_ == nullptr || context == 0) return;
+  pool_->ContextSeen(context);
+  // With unified addresses any copy can reach another context's memory, and its pointers are not looked up here.
+  if (contexts_.Seen(context) > 1) pool_->PeersEnabled();
+}
+
+void Router::ContextGone(std::uint64_t context) {
+  if (pool_ != nullptr) pool_->ContextDestroyed(context);
+  barrier_.ContextDestroyed(context);
+  contexts_.Gone(context);
+  recorder::ContextDestroyed(context);
+}
+
+bool Router::PrimaryInactive(int device) const {
+  if (driver_.cuDevicePrimaryCtxGetState == nullptr) return false;
+  unsigned int flags = 0;
+  int active = 1;
+  return driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0;
+}
+
+void Router::DeviceSeen(int device) {
+  if (device < 0 || device >= 64) return;
+  const std::uint64_t bit = std::uint64_t{1} << device;
+  if ((devices_seen_.load(std::memory_order_relaxed) & bit) != 0) return;
+  if ((devices_seen_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  char name[64] = "";
+  std::size_t total = 0;
+  std::size_t free_now = 0;
+  int major = 0;
+  int minor = 0;
+  int pageable = 0;
+  CUuuid uuid = {};
+  if (driver_.cuDeviceGetName != nullptr) driver_.cuDeviceGetName(name, sizeof(name), device);
+  if (driver_.cuDeviceTotalMem_v2 != nullptr) driver_.cuDeviceTotalMem_v2(&total, device);
+  if (driver_.cuDeviceGetAttribute != nullptr) {
+    driver_.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    driver_.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    driver_.cuDeviceGetAttribute(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device);
+  }
+  if (driver_.cuDeviceGetUuid_v2 != nullptr) driver_.cuDeviceGetUuid_v2(&uuid, device);
+  if (driver_.cuMemGetInfo_v2 != nullptr && !captures_.AnyOpen()) {
+    std::size_t total_now = 0;
+    if (driver_.cuMemGetInfo_v2(&free_now, &total_now) != CUDA_SUCCESS) free_now = 0;
+  }
+  // Kernels can write all host memory there: every free may be waited for by a reader.
+  if (pageable != 0) barrier_.HostMemoryAdded();
+  unsigned char bytes[16];
+  static_assert(sizeof(bytes) == sizeof(uuid.bytes));
+  std::memcpy(bytes, uuid.bytes, sizeof(bytes));
+  name[sizeof(name) - 1] = '\0';
+  recorder::DeviceSeen(static_cast<std::uint16_t>(device), name, total, static_cast<std::uint32_t>(major * 10 + minor),
+                       bytes, free_now);
+}
+
+void Router::RecordPoolState(int device) {
+  if (pool_ == nullptr || device < 0) return;
+  const SyncPoolStats stats = pool_->Stats(device);
+  recorder::PoolState(static_cast<std::uint16_t>(device), stats.reserved, stats.quarantined);
+}
+
+void Router::SegmentAllocated(ContextId context, int device, DeviceAddress address, std::size_t bytes) {
+  recorder::Allocation segment;
+  segment.address = address;
+  segment.bytes = bytes;
+  segment.context = context;
+  segment.device = static_cast<std::uint16_t>(device);
+  segment.kind = journal::AllocationKind::kPoolSegment;
+  recorder::SegmentAllocated(segment);
+}
+
+void Router::SegmentFreeing(ContextId, int, DeviceAddress address, std::size_t) { recorder::SegmentFreeing(address); }
+
+CUresult Router::CaptureStatus(HookId id, CUstream stream, CUstreamCaptureStatus* status) const {
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver_.cuStreamIsCapturing == nullptr) return CUDA_SUCCESS;
+  if (stream == nullptr && IsPerThread(id)) stream = CU_STREAM_PER_THREAD;
+  return driver_.cuStreamIsCapturing(stream, status);
+}
+
+std::uint64_t Router::DriverRange(CUdeviceptr address) const {
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  if (driver_.cuMemGetAddressRange_v2 == nullptr) return 0;
+  return driver_.cuMemGetAddressRange_v2(&base, &bytes, address) == CUDA_SUCCESS ? bytes : 0;
+}
+
+std::uint64_t Router::Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace cuheap

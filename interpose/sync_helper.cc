@@ -1,0 +1,112 @@
+#include "interpose/sync_helper.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstddef>
+
+#include "interpose/thread_guard.h"
+
+namespace cuheap {
+namespace {
+
+// Small, but with room for the process's static TLS, which glibc takes from the stack.
+constexpr std::size_t kStackBytes = std::size_t{512} << 10;
+
+CUcontext AsHandle(std::uint64_t context) { return reinterpret_cast<CUcontext>(context); }
+
+}  // namespace
+
+CUresult SyncHelper::Synchronize(std::uint64_t context, std::chrono::milliseconds deadline) {
+  const auto until = std::chrono::steady_clock::now() + deadline;
+  std::unique_lock lock(mutex_);
+  if (captures_.AnyOpen() || closed_.contains(context) || (!started_ && !StartThread())) return CUDA_ERROR_NOT_READY;
+  // A synchronisation that has begun may miss the caller's work; one that has not yet will cover it.
+  std::shared_ptr<Job> job;
+  for (const auto& other : waiting_) {
+    if (other->context == context) job = other;
+  }
+  if (job == nullptr) {
+    job = std::make_shared<Job>();
+    job->context = context;
+    waiting_.push_back(job);
+    work_.notify_one();
+  }
+  finished_.wait_until(lock, until, [&job] { return job->done; });
+  return job->result;
+}
+
+void SyncHelper::Close(std::uint64_t context) {
+  std::unique_lock lock(mutex_);
+  closed_.insert(context);
+  finished_.wait(lock, [this, context] { return running_ == nullptr || running_->context != context; });
+}
+
+void SyncHelper::Reopen(std::uint64_t context) {
+  const std::lock_guard lock(mutex_);
+  closed_.erase(context);
+}
+
+bool SyncHelper::StartThread() {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, std::max<std::size_t>(kStackBytes, PTHREAD_STACK_MIN));
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  // The program's signals are not for this thread: it inherits a full mask.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  started_ = pthread_create(&thread, &attributes, ThreadMain, this) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (started_) pthread_setname_np(thread, "cuheap-sync");
+  return started_;
+}
+
+void* SyncHelper::ThreadMain(void* self) {
+  const ThreadGuard guard;  // whatever the driver calls from here is not the program's
+  static_cast<SyncHelper*>(self)->Run();
+  return nullptr;
+}
+
+void SyncHelper::Run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [this] { return !waiting_.empty(); });
+    running_ = waiting_.front();
+    waiting_.erase(waiting_.begin());
+    const std::uint64_t context = running_->context;
+    CUresult result = CUDA_ERROR_NOT_READY;
+    if (!closed_.contains(context)) {
+      lock.unlock();
+      result = RunOne(context);
+      lock.lock();
+    }
+    running_->result = result;
+    running_->done = true;
+    running_.reset();
+    finished_.notify_all();
+  }
+}
+
+CUresult SyncHelper::RunOne(std::uint64_t context) {
+  if (captures_.AnyOpen()) return CUDA_ERROR_NOT_READY;
+  CUresult result = driver_.cuCtxSetCurrent(AsHandle(context));
+  if (result != CUDA_SUCCESS) return result;
+  if (driver_.cuThreadExchangeStreamCaptureMode != nullptr) {
+    // A capture that another thread opens meanwhile must not be invalidated by us.
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver_.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+  const SyncListener::Bracket bracket = listener_.SynchronizationBegins(context);
+  result = driver_.cuCtxSynchronize();
+  listener_.SynchronizationEnds(context, bracket, result);
+  driver_.cuCtxSetCurrent(nullptr);
+  return result;
+}
+
+}  // namespace cuheap
