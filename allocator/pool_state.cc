@@ -185,14 +185,15 @@ SegmentNotice PoolState::Drop(Segment* segment) {
   return notice;
 }
 
-void PoolState::CountLost(int device) { ++total_.lost_segments, ++Totals(device).lost_segments; }
-
-std::optional<PoolBlock> PoolState::Add(const PoolRequest& request, std::uint64_t context_serial,
-                                        std::unique_ptr<Segment> segment, std::vector<SegmentNotice>* dropped) {
-  while (Segment* stale = map_.FindOverlap(segment->base(), segment->bytes())) {
+void PoolState::DropStale(DeviceAddress base, std::size_t bytes, std::vector<SegmentNotice>* dropped) {
+  while (Segment* stale = map_.FindOverlap(base, bytes)) {
     CountLost(stale->context->device);
     dropped->push_back(Drop(stale));
   }
+}
+
+std::optional<PoolBlock> PoolState::Add(const PoolRequest& request, std::uint64_t context_serial,
+                                        std::unique_ptr<Segment> segment) {
   PoolContext* context = FindContext(request.context);
   if (context == nullptr || context->serial != context_serial) return std::nullopt;
   try {

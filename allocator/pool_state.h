@@ -90,11 +90,12 @@ class PoolState {
 
   // Records for the segment that the request would grow by, its base not yet known. Null if host memory is short.
   static std::unique_ptr<Segment> CreateSegment(const PoolRequest& request);
+  // The driver has just handed out [base, base + bytes): segments that overlap it are stale. Drops and names them.
+  void DropStale(DeviceAddress base, std::size_t bytes, std::vector<SegmentNotice>* dropped);
   // Enters a segment fresh from the driver and takes its first block. Empty, and the segment not entered, if that can't
-  // be done (PageMap::Insert, host memory, context gone). Segments that overlap it are stale: dropped, and told in
-  // `dropped`.
+  // be done (PageMap::Insert, host memory, context gone). REQUIRES: DropStale was called for its range.
   std::optional<PoolBlock> Add(const PoolRequest& request, std::uint64_t context_serial,
-                               std::unique_ptr<Segment> segment, std::vector<SegmentNotice>* dropped);
+                               std::unique_ptr<Segment> segment);
 
   FreeOutcome Free(DeviceAddress address);
   std::optional<PoolBlock> Find(DeviceAddress address) const;
@@ -117,7 +118,7 @@ class PoolState {
   // The driver refused to free the segment: back into the books, in quarantine again if it was. False if its context is
   // gone, or the address has come back as another's: then it is dropped.
   bool PutBack(DetachedSegment detached);
-  void CountLost(int device);
+  void CountLost(int device) { ++total_.lost_segments, ++Totals(device).lost_segments; }
 
   void CountHit(int device) { ++total_.hits, ++Totals(device).hits; }
   void CountMiss(int device) { ++total_.misses, ++Totals(device).misses; }

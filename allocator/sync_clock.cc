@@ -4,7 +4,9 @@
 
 namespace cuheap {
 
-void SyncClock::Register(ContextId context) { contexts_.try_emplace(context, State{last_, 0}); }
+void SyncClock::Register(ContextId context) {
+  if (context != 0) contexts_.try_emplace(context, State{last_, 0});
+}
 
 void SyncClock::Forget(ContextId context) { contexts_.erase(context); }
 

@@ -16,7 +16,7 @@ namespace cuheap {
 // Threads: none of its own; the pool's lock guards it.
 class SyncClock {
  public:
-  // The context exists from now on. Nothing happens if it is known.
+  // The context exists from now on. Nothing happens if it is known, or none (0).
   void Register(ContextId context);
   // The context is gone. The same handle may come again later as another context; tickets drawn for the old one then
   // prove nothing about the new one.

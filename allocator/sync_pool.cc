@@ -21,9 +21,10 @@ class SyncPool::Impl {
   std::optional<PoolBlock> Disown(DeviceAddress address);
   void ContextDestroyed(ContextId context);
 
-  // Runs f(PoolState&) under the lock.
+  // Runs f(PoolState&) under the lock. Out of host memory for the books ends the process: no exception may cross the
+  // entry points above us.
   template <class F>
-  auto Locked(F f) {
+  auto Locked(F f) noexcept {
     const std::lock_guard lock(mutex_);
     return f(state_);
   }
@@ -47,14 +48,12 @@ class SyncPool::Impl {
 AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::size_t bytes) {
   if (bytes == 0) return {kDriverInvalidValue, {}, AllocationSource::kDriver};
   const PoolRequest request = state_.Plan(context, device, bytes, /*exact=*/false);  // reads options only
-  {
-    const std::lock_guard lock(mutex_);
-    if (const std::optional<PoolBlock> block = state_.TryTake(request)) {
-      state_.CountHit(device);
-      return {kDriverSuccess, *block, AllocationSource::kReady};
-    }
-    state_.CountMiss(device);
-  }
+  const std::optional<PoolBlock> block = Locked([&](PoolState& state) {
+    std::optional<PoolBlock> taken = state.TryTake(request);
+    taken.has_value() ? state.CountHit(device) : state.CountMiss(device);
+    return taken;
+  });
+  if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kReady};
   const AllocateOutcome grown = Grow(request);
   return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, grown.result) : grown;
 }
@@ -62,10 +61,8 @@ AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::siz
 AllocateOutcome SyncPool::Impl::AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal) {
   AllocateOutcome outcome{refusal, {}, AllocationSource::kDriver};
   if (Synchronize(request)) {
-    const std::lock_guard lock(mutex_);
-    if (const std::optional<PoolBlock> block = state_.TryTake(request)) {
-      return {kDriverSuccess, *block, AllocationSource::kAfterSynchronization};
-    }
+    const std::optional<PoolBlock> block = Locked([&](PoolState& state) { return state.TryTake(request); });
+    if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kAfterSynchronization};
   }
   // First only as much as is asked for: what stays cached saves later driver calls.
   for (const std::size_t wanted : {request.segment_bytes, std::size_t{0}}) {
@@ -87,19 +84,20 @@ AllocateOutcome SyncPool::Impl::Grow(const PoolRequest& request) {
   const DriverResult result = memory_.Allocate(request.segment_bytes, &address);
   if (!result.ok()) return {result, {}, AllocationSource::kDriver};
 
+  std::vector<SegmentNotice> dropped;
+  Locked([&](PoolState& state) { state.DropStale(address, request.segment_bytes, &dropped); });
+  TellFreeing(dropped);
   if (observer_ != nullptr) {
     observer_->SegmentAllocated(request.context, request.device, address, request.segment_bytes);
   }
-  std::vector<SegmentNotice> dropped;
   std::optional<PoolBlock> block;
   if (segment != nullptr) {
     segment->set_base(address);
-    block = Locked([&](PoolState& state) { return state.Add(request, serial, std::move(segment), &dropped); });
+    block = Locked([&](PoolState& state) { return state.Add(request, serial, std::move(segment)); });
   }
-  if (!block.has_value()) dropped.push_back({request.context, request.device, address, request.segment_bytes});
-  TellFreeing(dropped);
   if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kDriver};
 
+  TellFreeing({{request.context, request.device, address, request.segment_bytes}});
   AllocateOutcome outcome{kDriverSuccess, {}, AllocationSource::kUnpooled};
   outcome.block.address = address;
   outcome.block.bytes = request.bytes;

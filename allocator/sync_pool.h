@@ -55,8 +55,9 @@ namespace cuheap {
 
 // What the pool tells its owner, called without any lock held: segments taken from and about to be given to the driver.
 // Every SegmentAllocated is followed by one SegmentFreeing, before the driver can hand out the address again, except
-// when the context's destruction took the segment (told when the pool learns of it). If the driver then refuses to free
-// a segment, SegmentAllocated is called for it again.
+// when the context's destruction took the segment (told when the pool learns of it). It is also called for segments
+// that leave the pool without being freed (Disown, kUnpooled). If the driver refuses to free a segment,
+// SegmentAllocated is called for it again.
 class SyncPoolObserver {
  public:
   virtual ~SyncPoolObserver() = default;

@@ -283,6 +283,35 @@ TEST_F(SyncPoolTest, OutOfMemoryGivesBackOnlyWhatIsNeededIfThatSuffices) {
   EXPECT_TRUE(pool_->Owns(a.address));
 }
 
+TEST_F(SyncPoolTest, OutOfMemoryGivesEverythingIdleBackIfLessDoesNotSuffice) {
+  Make({.capacity = 16 * kMiB});
+  const PoolBlock a = Take(8 * kMiB), b = Take(4 * kMiB), c = Take(4 * kMiB);
+  Give(a), Give(b), Give(c);
+  Synchronize();
+  // allocate (refused: full), free, allocate (refused: as if memory were in pieces), free, free, allocate
+  memory_->FailCall(memory_->calls() + 2, kDriverOutOfMemory);
+  EXPECT_FALSE(pool_->Owns(Take(6 * kMiB).address + 6 * kMiB));
+  EXPECT_EQ(memory_->calls(Operation::kFree), 3u);
+}
+
+TEST_F(SyncPoolTest, OutOfMemorySynchronisesNeighboursThatHoldSlabs) {
+  Make({.capacity = 4 * kMiB});
+  Give(Take(100, kOther));
+  Take(2 * kMiB);
+  EXPECT_TRUE(pool_->Allocate(kContext, 0, 2 * kMiB).result.ok());
+  EXPECT_EQ(memory_->calls(Operation::kSynchronize), 1u);
+}
+
+TEST_F(SyncPoolTest, WithPeersOutOfMemorySynchronisesEveryKnownContext) {
+  Make({.capacity = 4 * kMiB});
+  pool_->ContextSeen(0xC3);
+  pool_->PeersEnabled();
+  const PoolBlock a = Take(4 * kMiB);
+  Give(a);
+  EXPECT_EQ(pool_->Allocate(kContext, 0, 4 * kMiB).source, AllocationSource::kAfterSynchronization);
+  EXPECT_EQ(memory_->calls(Operation::kSynchronize), 2u);
+}
+
 TEST_F(SyncPoolTest, OutOfMemoryOfOneDeviceLeavesTheOthersAlone) {
   Make({.capacity = 16 * kMiB});
   const PoolBlock elsewhere = Take(8 * kMiB, kOther, 1), here = Take(8 * kMiB);

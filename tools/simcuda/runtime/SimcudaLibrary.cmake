@@ -2,7 +2,8 @@
 # as its soname, exporting what the linker script MAP says and needing nothing beyond libc.
 include_guard(GLOBAL)
 
-set(SIMCUDA_LIBRARY_DIR "${PROJECT_BINARY_DIR}/lib/simcuda")
+# For every folder below tools/simcuda.
+set(SIMCUDA_LIBRARY_DIR "${PROJECT_BINARY_DIR}/lib/simcuda" CACHE INTERNAL "Where the simulated libraries lie")
 
 function(simcuda_library_settings target name major map)
   cuheap_target_settings(${target})

@@ -1,0 +1,122 @@
+#include "analysis/reports/blocks.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+
+#include "interpose/journal/format.h"
+
+namespace cuheap::analysis {
+namespace {
+
+class Joiner {
+ public:
+  explicit Joiner(const Snapshot& snapshot) : snapshot_(snapshot) {
+    by_id_.reserve(snapshot.events.size() / 2 + snapshot.live.size());
+  }
+
+  Blocks Join() {
+    for (std::size_t i = 0; i < snapshot_.events.size(); ++i) Apply(i);
+    for (const LiveAllocation& live : snapshot_.live) Settle(live, false);
+    for (const LiveAllocation& segment : snapshot_.segments) Settle(segment, true);
+    Blocks result;
+    for (Block& block : blocks_) {
+      // Never seen live and never freed: its end was lost, or the id is damaged. It cannot be called live.
+      if (!block.live && block.freed_at == kNoPosition) continue;
+      (block.kind == AllocationKind::kPoolSegment ? result.segments : result.program).push_back(block);
+    }
+    for (auto* list : {&result.program, &result.segments}) {
+      std::sort(list->begin(), list->end(), [](const Block& a, const Block& b) {
+        return std::tie(a.allocated_ns, a.allocated_at, a.id) < std::tie(b.allocated_ns, b.allocated_at, b.id);
+      });
+    }
+    return result;
+  }
+
+ private:
+  Block& Of(std::uint64_t id, bool segment) {
+    auto& index = segment ? segment_by_id_ : by_id_;
+    const auto [entry, added] = index.try_emplace(id, blocks_.size());
+    if (added) {
+      blocks_.emplace_back();
+      blocks_.back().id = id;
+    }
+    return blocks_[entry->second];
+  }
+
+  void Apply(std::size_t i) {
+    const Events& events = snapshot_.events;
+    const EventType type = events.type[i];
+    const bool segment = type == EventType::kSegmentAllocate || type == EventType::kSegmentFree;
+    if (type == EventType::kAllocate || type == EventType::kSegmentAllocate) {
+      Block& block = Of(events.id[i], segment);
+      Describe(block, i, segment);
+      block.allocated_ns = events.time_ns[i];
+      block.allocated_at = i + 1;
+      block.stack = events.stack[i];
+      block.thread = events.thread[i];
+    } else if (type == EventType::kFree || type == EventType::kSegmentFree) {
+      Block& block = Of(events.id[i], segment);
+      if (block.allocated_at == 0) Describe(block, i, segment);
+      block.freed_ns = events.time_ns[i];
+      block.freed_at = i + 1;
+      block.freed_with_context = (events.flags[i] & journal::kFreedWithContext) != 0;
+      block.freed_at_shutdown = (events.flags[i] & journal::kFreedAtShutdown) != 0;
+    } else if (type == EventType::kFreeFailed) {
+      Block& block = Of(events.id[i], false);
+      block.freed_ns = kNotFreed;
+      block.freed_at = kNoPosition;
+      block.freed_with_context = block.freed_at_shutdown = false;
+    }
+  }
+
+  void Describe(Block& block, std::size_t i, bool segment) {
+    const Events& events = snapshot_.events;
+    block.address = events.address[i];
+    block.bytes = block.reserved_bytes = events.bytes[i];
+    block.stream = events.stream[i];
+    block.device = events.device[i];
+    block.kind = segment ? AllocationKind::kPoolSegment : events.kind[i];
+    block.served = (events.flags[i] & journal::kServedFromPool) != 0;
+    if ((events.flags[i] & journal::kCallerIsPyTorch) != 0) block.allocator = Allocator::kPyTorch;
+  }
+
+  void Settle(const LiveAllocation& live, bool segment) {
+    Block& block = Of(live.id, segment);
+    block.live = true;
+    block.address = live.address;
+    block.bytes = live.bytes;
+    block.reserved_bytes = std::max(live.reserved_bytes, live.bytes);
+    block.stream = live.stream;
+    block.device = live.device;
+    block.kind = segment ? AllocationKind::kPoolSegment : live.kind;
+    block.allocator = live.allocator;
+    block.served = live.served;
+    block.stack = live.stack;
+    block.thread = live.thread;
+    block.allocated_ns = live.time_ns;
+    block.freed_ns = kNotFreed;
+    block.freed_at = kNoPosition;
+    block.freed_with_context = block.freed_at_shutdown = false;
+  }
+
+  const Snapshot& snapshot_;
+  std::vector<Block> blocks_;
+  std::unordered_map<std::uint64_t, std::size_t> by_id_, segment_by_id_;
+};
+
+}  // namespace
+
+bool Blocks::OnHost(AllocationKind kind) {
+  return kind == AllocationKind::kHostPinned || kind == AllocationKind::kHostRegistered ||
+         kind == AllocationKind::kHostVirtual;
+}
+
+bool Blocks::OnDevice(AllocationKind kind) {
+  return kind != AllocationKind::kNone && kind != AllocationKind::kImported && kind != AllocationKind::kPoolSegment &&
+         !OnHost(kind);
+}
+
+Blocks JoinBlocks(const Snapshot& snapshot) { return Joiner(snapshot).Join(); }
+
+}  // namespace cuheap::analysis

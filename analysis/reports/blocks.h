@@ -1,0 +1,50 @@
+// The life of every block that a snapshot knows: allocations joined with their frees and with the live table.
+#ifndef CUHEAP_ANALYSIS_REPORTS_BLOCKS_H_
+#define CUHEAP_ANALYSIS_REPORTS_BLOCKS_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+inline constexpr std::int64_t kNotFreed = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t kBeforeWindow = std::numeric_limits<std::int64_t>::min();
+
+// Positions order what happened at the same nanosecond: they count the window's events from 1; a block allocated before
+// the window has position 0, one that was never freed has the position of no event.
+inline constexpr std::uint64_t kNoPosition = std::numeric_limits<std::uint64_t>::max();
+
+struct Block {
+  std::uint64_t id = 0, address = 0, bytes = 0, stream = 0;
+  std::uint64_t reserved_bytes = 0;           // live blocks only; else the same as bytes
+  std::int64_t allocated_ns = kBeforeWindow;  // kBeforeWindow: its allocation was overwritten and it is not live
+  std::int64_t freed_ns = kNotFreed;
+  std::uint64_t allocated_at = 0, freed_at = kNoPosition;  // positions
+  std::uint32_t stack = 0, thread = 0, device = 0;
+  AllocationKind kind = AllocationKind::kNone;
+  Allocator allocator = Allocator::kProgram;
+  bool served = false;              // lies in our pool
+  bool live = false;                // in the live table
+  bool freed_with_context = false;  // the program never freed it, its context went away
+  bool freed_at_shutdown = false;   // freed after the process began to exit
+  // What the program did not free itself while it ran.
+  bool never_freed() const { return freed_ns == kNotFreed || freed_with_context; }
+};
+
+// Program memory and our pool's segments apart. Order: time of allocation, position, id.
+struct Blocks {
+  std::vector<Block> program;
+  std::vector<Block> segments;
+  // Device memory that counts against a device (imported memory is another process's), as opposed to host memory.
+  static bool OnDevice(AllocationKind kind);
+  static bool OnHost(AllocationKind kind);
+};
+// A free that failed is no free. Works on damaged snapshots too: unknown ids are ignored.
+Blocks JoinBlocks(const Snapshot& snapshot);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_BLOCKS_H_

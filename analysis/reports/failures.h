@@ -1,0 +1,61 @@
+// Allocations that the program was refused, and why.
+//
+// Note [The arithmetic of out of memory]
+// request q, driver-free f, live a, idle in a pool i, total T; outside = T - f - a - i (context, other processes, other
+// allocators). Then
+//   f >= q               neither capacity nor fragmentation: a cap, a refusal of the driver, or a stale number;
+//   f + i < q            capacity: no tidying of the pool could have helped; if outside is far over 1 GiB and what is
+//   live
+//                        is less, somebody else holds the memory and is named first;
+//   otherwise            idle memory of the pool could have helped: fragmentation, or cache not given back.
+#ifndef CUHEAP_ANALYSIS_REPORTS_FAILURES_H_
+#define CUHEAP_ANALYSIS_REPORTS_FAILURES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/reports/blocks.h"
+#include "analysis/reports/lines.h"
+#include "analysis/reports/steps.h"
+#include "analysis/reports/totals.h"
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+enum class OomVerdict : std::uint8_t {
+  kNotMemory,    // the error is not about memory, or the figures are not known
+  kUnexplained,  // enough was free: a cap, a refusal, a stale number
+  kCapacity,     // the program asks for more than there is
+  kOtherOwner,   // memory that is neither the program's nor the pool's fills the device
+  kIdleInPool,   // idle memory of a pool could have served it
+};
+
+struct OomFigures {
+  std::uint64_t request = 0, total = 0, free = 0, live = 0, idle = 0;  // bytes: q, T, f, a, i
+  std::uint64_t outside() const;                                       // 0 if the others exceed the total
+};
+OomVerdict JudgeOom(const OomFigures& figures);
+
+// Failures of one line with one error.
+struct Failure {
+  Scope scope;
+  std::uint32_t line = 0, stack = 0;  // stack: of the first one
+  std::uint16_t result = 0;           // CUresult
+  std::uint64_t count = 0;
+  std::uint64_t largest_request = 0;
+  std::int64_t first_ns = 0;
+  std::uint32_t first_step = 0;
+  // At the first one. `free` is reckoned from what was free when the process began, and known only then.
+  OomFigures figures;
+  bool free_known = false;
+  OomVerdict verdict = OomVerdict::kNotMemory;
+};
+inline constexpr std::uint16_t kOutOfMemoryResult = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
+// By time of the first failure.
+std::vector<Failure> FindFailures(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines,
+                                  const Steps& steps);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_FAILURES_H_

@@ -1,0 +1,212 @@
+#include "analysis/reports/finding_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "analysis/reports/report_text.h"
+#include "analysis/reports/text_format.h"
+
+namespace cuheap::analysis {
+namespace {
+
+constexpr std::size_t kFramesShown = 8;
+
+std::string Human(double bytes) { return HumanBytes(bytes); }
+
+std::string StepRange(const LeakFinding& finding, std::uint32_t count) {
+  const auto name = [&](std::uint32_t step) { return step > count ? std::string("the end") : Grouped(step); };
+  if (finding.first_step == finding.last_step) return "step " + name(finding.first_step) + " of " + Grouped(count);
+  return "steps " + name(finding.first_step) + " to " + name(finding.last_step) + " of " + Grouped(count);
+}
+
+std::string_view HeldPhrase(GrowthShape shape) {
+  switch (shape) {
+    case GrowthShape::kOnce:
+      return "once";
+    case GrowthShape::kStopped:
+      return "stopped growing";
+    case GrowthShape::kReplaced:
+      return "newest of a line that frees its older ones";
+    case GrowthShape::kEveryStep:
+    case GrowthShape::kEveryFewSteps:
+    case GrowthShape::kIrregular:
+      return "growing";
+    case GrowthShape::kOverTime:
+      return "over the run";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ScopeName(const Scope& scope) {
+  if (scope.host) return "the host's pinned memory";
+  return scope.device == kUnknownDevice ? "an unknown device" : "device " + std::to_string(scope.device);
+}
+
+std::string GrowthPhrase(const LeakFinding& finding) {
+  switch (finding.shape) {
+    case GrowthShape::kEveryStep:
+      return "+" + Human(finding.bytes_per_step) + " every step";
+    case GrowthShape::kEveryFewSteps:
+      return "+" + Human(static_cast<double>(finding.bytes_per_occurrence)) + " every " + Grouped(finding.period) +
+             " steps";
+    case GrowthShape::kIrregular:
+      return "+" + Human(static_cast<double>(finding.bytes_per_occurrence)) + " in " + Grouped(finding.occurrences) +
+             " steps, irregularly, about " + Human(finding.bytes_per_step) + " a step";
+    case GrowthShape::kOverTime:
+      return Plural(finding.blocks, "block") + " over the run, " + Human(static_cast<double>(finding.bytes));
+    case GrowthShape::kStopped:
+    case GrowthShape::kReplaced:
+    case GrowthShape::kOnce:
+      break;
+  }
+  return Human(static_cast<double>(finding.bytes));
+}
+
+std::string_view ConfidenceWord(Confidence confidence) {
+  switch (confidence) {
+    case Confidence::kHigh:
+      return "high";
+    case Confidence::kMedium:
+      return "medium";
+    case Confidence::kLow:
+      break;
+  }
+  return "low";
+}
+
+void FindingText::Leaks() {
+  std::size_t number = 0;
+  const std::uint64_t leaks = report_.leak_count();
+  for (const LeakFinding& finding : report_.findings) {
+    if (finding.leak_class != LeakClass::kLeak || number == canvas_.top()) break;  // leaks come first
+    Leak(++number, finding);
+  }
+  if (number < leaks) {
+    canvas_.Line();
+    canvas_.Dim("  and " + Plural(leaks - number, "other line") + " (--top " + std::to_string(leaks) + " shows all)");
+  }
+}
+
+std::string FindingText::NeverFreed(const LeakFinding& finding) const {
+  std::string text = Plural(finding.blocks, "block") + ", " + BytesBoth(finding.bytes);
+  if (finding.reserved_bytes > finding.bytes)
+    text += ", occupying " + Human(static_cast<double>(finding.reserved_bytes));
+  text += finding.freed_with_context == finding.blocks ? ", freed only by the end of the context" : ", never freed";
+  if (finding.scope != Scope{}) text += ", on " + ScopeName(finding.scope);
+  return text;
+}
+
+void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
+  canvas_.Line();
+  canvas_.Strong(PadLeft(std::to_string(number), 3) + "  " +
+                 ShowLine(report_, report_.lines.line(finding.line), canvas_.width() - 5, canvas_.utf8()));
+  canvas_.Line("     " + GrowthPhrase(finding) + " (" + std::string(ConfidenceWord(finding.confidence)) +
+               " confidence)");
+  canvas_.Line("     " + NeverFreed(finding));
+  std::string life = "     ";
+  if (report_.steps.count() != 0)
+    life += StepRange(finding, report_.steps.count());
+  else
+    life += HumanTime(finding.first_ns) + " to " + HumanTime(finding.last_ns) + " of " +
+            HumanTime(report_.snapshot->process.duration_ns);
+  life += "; the line made " + Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) +
+          " of them freed";
+  canvas_.Line(life);
+  if (!finding.library.empty()) canvas_.Line("     asked for by " + finding.library + " for itself");
+  if (!finding.companions.empty()) {
+    std::string lines;
+    for (std::size_t i = 0; i < std::min<std::size_t>(5, finding.companions.size()); ++i) {
+      lines += (i == 0 ? "" : ", ") + std::to_string(report_.lines.line(finding.companions[i]).line);
+    }
+    canvas_.Line("     in the same steps as " + std::string(finding.companions.size() == 1 ? "line " : "lines ") +
+                 lines + (finding.companions.size() > 5 ? ", ..." : "") +
+                 " of the same function: a way out that frees nothing?");
+  }
+  if (canvas_.stacks() && !finding.stacks.empty()) {
+    StackOf(finding.stacks.front().stack);
+    if (finding.stacks.size() > 1) {
+      canvas_.Dim("       and " + Plural(finding.stacks.size() - 1, "other stack") +
+                  " (shown: the one with most bytes, " + Human(static_cast<double>(finding.stacks.front().bytes)) +
+                  ")");
+    }
+  }
+}
+
+void FindingText::StackOf(std::uint32_t stack) {
+  const Snapshot& snapshot = *report_.snapshot;
+  if (stack == 0 || stack >= snapshot.stacks.size()) return;
+  const std::vector<std::uint32_t>& frames = snapshot.stacks[stack].frames;
+  const std::size_t chosen = report_.lines.PositionInStack(stack);
+  // From one frame inside the user's line (which call it was) outward.
+  const std::size_t begin = chosen == 0 || chosen >= frames.size() ? 0 : chosen - 1;
+  const std::size_t end = std::min(frames.size(), begin + kFramesShown);
+  std::vector<std::string> names, places;
+  std::size_t name_width = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Frame& frame = snapshot.frames[frames[i]];
+    const std::string module = frame.module == 0 ? "" : snapshot.modules[frame.module - 1].path;
+    const std::string module_name = module.substr(module.rfind('/') + 1);
+    CodeLine raw;
+    raw.basis = LineBasis::kModule;
+    raw.module = module;
+    raw.offset = frame.offset;
+    names.push_back(frame.function == 0 ? Describe(raw) : ShortFunction(snapshot.strings[frame.function], 40));
+    places.push_back(frame.file == 0 ? module_name
+                                     : ShortPath(snapshot.strings[frame.file], snapshot.process.working_directory, 50,
+                                                 canvas_.utf8()) +
+                                           ":" + std::to_string(frame.line));
+    name_width = std::max(name_width, Columns(names.back()));
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string mark = begin + i == chosen ? "  >  " : "     ";
+    canvas_.Dim("  " + mark + PadRight(names[i], name_width) + "  " + places[i]);
+  }
+  if (end < frames.size())
+    canvas_.Dim("       " + Plural(frames.size() - end, "more frame"));
+  else if (snapshot.stacks[stack].truncated || snapshot.stacks[stack].unwind_failed)
+    canvas_.Dim("       outer frames are missing");
+}
+
+void FindingText::Others() {
+  Class(LeakClass::kFreedAtEnd, "FREED ONLY AT THE END",
+        "Grew during the whole run and was freed when it was over: fills the device although nothing leaks.");
+  Class(LeakClass::kCache, "PYTORCH'S CACHE",
+        "Segments PyTorch keeps for its tensors; no leak unless they keep growing.");
+  Class(LeakClass::kLibrary, "KEPT BY CUDA LIBRARIES",
+        "Workspaces that a library keeps on purpose, once per handle and stream.");
+  Class(LeakClass::kHeld, "NEVER FREED, NOT GROWING", "Weights, buffers of the set-up, caches that filled up.");
+}
+
+void FindingText::Class(LeakClass leak_class, std::string_view title, std::string_view explanation) {
+  std::uint64_t bytes = 0, blocks = 0, lines = 0;
+  for (const LeakFinding& finding : report_.findings) {
+    if (finding.leak_class != leak_class) continue;
+    bytes += finding.bytes;
+    blocks += finding.blocks;
+    ++lines;
+  }
+  if (lines == 0) return;
+  canvas_.Section(title, BytesBoth(bytes) + " in " + Plural(blocks, "block") + " of " + Plural(lines, "line"));
+  canvas_.Paragraph(explanation);
+  canvas_.Line();
+  canvas_.Dim("      bytes   blocks  line");
+  std::size_t shown = 0;
+  for (const LeakFinding& finding : report_.findings) {
+    if (finding.leak_class != leak_class) continue;
+    if (shown++ == canvas_.top()) break;
+    std::string how(Grows(finding.shape) ? GrowthPhrase(finding) : HeldPhrase(finding.shape));
+    if (!finding.library.empty()) how += ", " + finding.library;
+    if (finding.scope != Scope{}) how += ", " + ScopeName(finding.scope);
+    how = "  [" + how + "]";
+    canvas_.Line(PadLeft(Human(static_cast<double>(finding.bytes)), 11) + "  " + PadLeft(Grouped(finding.blocks), 7) +
+                 "  " +
+                 ShowLine(report_, report_.lines.line(finding.line),
+                          std::max<std::size_t>(40, canvas_.width() - 22 - Columns(how)), canvas_.utf8()) +
+                 how);
+  }
+  if (lines > canvas_.top()) canvas_.Dim(std::string(22, ' ') + "and " + Plural(lines - canvas_.top(), "other line"));
+}
+
+}  // namespace cuheap::analysis

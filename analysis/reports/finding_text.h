@@ -1,0 +1,36 @@
+// Leaks and what else was never freed, in words.
+#ifndef CUHEAP_ANALYSIS_REPORTS_FINDING_TEXT_H_
+#define CUHEAP_ANALYSIS_REPORTS_FINDING_TEXT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "analysis/reports/report.h"
+#include "analysis/reports/text_canvas.h"
+
+namespace cuheap::analysis {
+
+std::string ScopeName(const Scope& scope);               // "device 0", "the host's pinned memory"
+std::string GrowthPhrase(const LeakFinding& finding);    // "+768.0 KiB every step"
+std::string_view ConfidenceWord(Confidence confidence);  // "low", "medium", "high"
+
+class FindingText {
+ public:
+  FindingText(const Report& report, TextCanvas& canvas) : report_(report), canvas_(canvas) {}
+
+  void Leaks();   // class kLeak, each with its stack
+  void Others();  // the other classes, a section each
+
+ private:
+  void Leak(std::size_t number, const LeakFinding& finding);
+  void StackOf(std::uint32_t stack);
+  void Class(LeakClass leak_class, std::string_view title, std::string_view explanation);
+  std::string NeverFreed(const LeakFinding& finding) const;
+
+  const Report& report_;
+  TextCanvas& canvas_;
+};
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_FINDING_TEXT_H_

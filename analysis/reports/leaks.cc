@@ -1,0 +1,237 @@
+#include "analysis/reports/leaks.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "analysis/reports/growth.h"
+
+namespace cuheap::analysis {
+namespace {
+
+constexpr std::int64_t kLongSilenceNs = 1'000'000'000;
+
+// All blocks of one line in one scope and from one allocator, by time of allocation.
+struct Group {
+  Scope scope;
+  std::uint32_t line = 0;
+  bool from_pytorch = false;
+  std::string library;
+  std::vector<const Block*> all;
+};
+
+std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
+  std::map<std::tuple<Scope, std::uint32_t, bool>, Group> groups;
+  for (const Block& block : blocks.program) {
+    if (block.allocator == Allocator::kCuheap || block.kind == AllocationKind::kImported) continue;
+    const Scope scope{Blocks::OnHost(block.kind), Blocks::OnHost(block.kind) ? 0 : block.device};
+    const std::uint32_t line = lines.OfStack(block.stack);
+    const bool from_pytorch = block.allocator == Allocator::kPyTorch;
+    Group& group = groups[{scope, line, from_pytorch}];
+    group.scope = scope;
+    group.line = line;
+    group.from_pytorch = from_pytorch;
+    if (group.library.empty()) group.library = lines.LibraryOfStack(block.stack);
+    group.all.push_back(&block);
+  }
+  std::vector<Group> result;
+  for (auto& [key, group] : groups) result.push_back(std::move(group));
+  return result;
+}
+
+class LeakFinder {
+ public:
+  LeakFinder(const Blocks& blocks, const LineTable& lines, const Steps& steps, std::int64_t duration_ns)
+      : blocks_(blocks), lines_(lines), steps_(steps), duration_ns_(duration_ns) {
+    for (const Block& block : blocks.program) last_at_ = std::max(last_at_, block.allocated_at);
+  }
+
+  std::vector<LeakFinding> Find() {
+    for (const Group& group : GroupBlocks(blocks_, lines_)) Judge(group);
+    FindCompanions();
+    std::sort(findings_.begin(), findings_.end(),
+              [&](const LeakFinding& a, const LeakFinding& b) { return Before(a, b); });
+    return std::move(findings_);
+  }
+
+ private:
+  // freed in exit handlers, or after the last step although it was allocated before
+  bool FreedAtEnd(const Block& block) const {
+    if (block.never_freed()) return false;
+    if (block.freed_at_shutdown) return true;
+    return steps_.count() != 0 && steps_.StepOf(block.freed_ns) > steps_.count() &&
+           steps_.StepOf(block.allocated_ns) <= steps_.count();
+  }
+
+  void Judge(const Group& group) {
+    std::vector<const Block*> kept, freed_at_end;
+    for (const Block* block : group.all) {
+      if (block->never_freed())
+        kept.push_back(block);
+      else if (FreedAtEnd(*block))
+        freed_at_end.push_back(block);
+    }
+    if (!kept.empty()) JudgeKept(group, kept);
+    if (freed_at_end.size() > 1) {
+      LeakFinding finding = Describe(group, freed_at_end);
+      if (Grows(finding.shape) && finding.shape != GrowthShape::kOverTime) {
+        finding.leak_class = LeakClass::kFreedAtEnd;
+        finding.freed_at_exit = finding.blocks;
+        findings_.push_back(std::move(finding));
+      }
+    }
+  }
+
+  void JudgeKept(const Group& group, const std::vector<const Block*>& kept) {
+    std::map<std::uint32_t, std::vector<const Block*>> by_stack;
+    for (const Block* block : kept) by_stack[block->stack].push_back(block);
+    LeakFinding whole = Describe(group, kept);
+    if (by_stack.size() == 1) return Push(group, std::move(whole));
+    // A wrapper's line: what a stack added in one go has no part in another stack's growth.
+    std::vector<const Block*> growing, still;
+    for (const auto& [stack, blocks] : by_stack) {
+      const LeakFinding alone = Describe(group, blocks);
+      const bool once_at_start = alone.occurrences == 1 && alone.first_step <= 1 && steps_.count() != 0;
+      auto& side = Grows(whole.shape) ? (once_at_start ? still : growing) : (Grows(alone.shape) ? growing : still);
+      side.insert(side.end(), blocks.begin(), blocks.end());
+    }
+    if (growing.empty() || still.empty()) return Push(group, std::move(whole));
+    const auto by_age = [](const Block* a, const Block* b) {
+      return std::tie(a->allocated_ns, a->allocated_at, a->id) < std::tie(b->allocated_ns, b->allocated_at, b->id);
+    };
+    std::sort(growing.begin(), growing.end(), by_age);
+    std::sort(still.begin(), still.end(), by_age);
+    Push(group, Describe(group, growing));
+    Push(group, Describe(group, still));
+  }
+
+  void Push(const Group& group, LeakFinding finding) {
+    const bool grows = Grows(finding.shape);
+    if (group.from_pytorch)
+      finding.leak_class = LeakClass::kCache;
+    else if (grows)
+      finding.leak_class = LeakClass::kLeak;
+    else
+      finding.leak_class = group.library.empty() ? LeakClass::kHeld : LeakClass::kLibrary;
+    finding.library = group.library;
+    findings_.push_back(std::move(finding));
+  }
+
+  // blocks: not empty, by time of allocation.
+  LeakFinding Describe(const Group& group, const std::vector<const Block*>& blocks) const {
+    LeakFinding finding;
+    finding.scope = group.scope;
+    finding.line = group.line;
+    finding.line_allocations = group.all.size();
+    std::map<std::uint32_t, StackShare> stacks;
+    std::vector<Addition> additions;
+    for (const Block* block : group.all) finding.line_frees += block->never_freed() ? 0 : 1;
+    for (const Block* block : blocks) {
+      ++finding.blocks;
+      finding.bytes += block->bytes;
+      finding.reserved_bytes += block->reserved_bytes;
+      finding.freed_with_context += block->freed_with_context ? 1 : 0;
+      additions.push_back({steps_.StepOf(block->allocated_ns), block->bytes});
+      StackShare& share = stacks[block->stack];
+      share.stack = block->stack;
+      share.bytes += block->bytes;
+      ++share.blocks;
+    }
+    finding.first_ns = std::max<std::int64_t>(0, blocks.front()->allocated_ns);
+    finding.last_ns = std::max<std::int64_t>(0, blocks.back()->allocated_ns);
+    for (const auto& [stack, share] : stacks) finding.stacks.push_back(share);
+    std::sort(finding.stacks.begin(), finding.stacks.end(), [](const StackShare& a, const StackShare& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.stack < b.stack;
+    });
+    if (steps_.count() == 0)
+      DescribeWithoutSteps(finding, group, blocks);
+    else
+      DescribeSteps(finding, group, blocks, additions);
+    return finding;
+  }
+
+  // The survivors are the newest blocks of the line, and older ones were freed.
+  static bool Replaced(const Group& group, const std::vector<const Block*>& blocks) {
+    if (group.all.size() <= blocks.size() || 2 * blocks.size() > group.all.size()) return false;
+    return std::equal(blocks.begin(), blocks.end(), group.all.end() - static_cast<std::ptrdiff_t>(blocks.size()));
+  }
+
+  void DescribeSteps(LeakFinding& finding, const Group& group, const std::vector<const Block*>& blocks,
+                     const std::vector<Addition>& additions) const {
+    Growth growth = MeasureGrowth(additions, steps_.count());
+    finding.shape = growth.shape;
+    finding.confidence = growth.confidence;
+    finding.bytes_per_step = growth.bytes_per_step;
+    finding.slope_bytes_per_step = growth.slope_bytes_per_step;
+    finding.slope_r2 = growth.slope_r2;
+    finding.bytes_per_occurrence = growth.bytes_per_occurrence;
+    finding.period = growth.period;
+    finding.first_step = growth.steps.front();
+    finding.last_step = growth.steps.back();
+    finding.occurrences = static_cast<std::uint32_t>(growth.steps.size());
+    finding.steps = std::move(growth.steps);
+    const std::uint32_t span = finding.last_step - finding.first_step;
+    if (Replaced(group, blocks) && (!Grows(finding.shape) || span * 4 < steps_.count())) {
+      finding.shape = GrowthShape::kReplaced;
+      finding.bytes_per_step = 0;
+    }
+  }
+
+  void DescribeWithoutSteps(LeakFinding& finding, const Group& group, const std::vector<const Block*>& blocks) const {
+    finding.confidence = Confidence::kLow;
+    finding.shape = GrowthShape::kOnce;
+    if (blocks.size() == 1) return;
+    if (Replaced(group, blocks)) {
+      finding.shape = GrowthShape::kReplaced;
+      return;
+    }
+    const std::uint64_t last = blocks.back()->allocated_at;
+    const bool early = last != 0 && 2 * last < last_at_;
+    const std::int64_t silence = duration_ns_ - finding.last_ns;
+    const bool long_silence = silence > kLongSilenceNs && silence > 9 * finding.last_ns;
+    if (!early && !long_silence) finding.shape = GrowthShape::kOverTime;
+  }
+
+  void FindCompanions() {
+    for (LeakFinding& finding : findings_) {
+      const CodeLine& line = lines_.line(finding.line);
+      if (finding.leak_class != LeakClass::kLeak || line.function.empty() || finding.steps.empty()) continue;
+      std::set<std::uint32_t> companions;
+      for (const LeakFinding& other : findings_) {
+        const CodeLine& other_line = lines_.line(other.line);
+        if (other.leak_class == LeakClass::kLeak && other.line != finding.line && other.steps == finding.steps &&
+            other_line.function == line.function && other_line.file == line.file) {
+          companions.insert(other.line);
+        }
+      }
+      finding.companions.assign(companions.begin(), companions.end());
+    }
+  }
+
+  bool Before(const LeakFinding& a, const LeakFinding& b) const {
+    if (a.leak_class != b.leak_class) return a.leak_class < b.leak_class;
+    if (a.bytes_per_step != b.bytes_per_step) return a.bytes_per_step > b.bytes_per_step;
+    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    if (a.scope != b.scope) return a.scope < b.scope;
+    const std::string first = analysis::Describe(lines_.line(a.line)), second = analysis::Describe(lines_.line(b.line));
+    return std::tie(first, a.line, a.shape) < std::tie(second, b.line, b.shape);
+  }
+
+  const Blocks& blocks_;
+  const LineTable& lines_;
+  const Steps& steps_;
+  std::int64_t duration_ns_;
+  std::uint64_t last_at_ = 0;
+  std::vector<LeakFinding> findings_;
+};
+
+}  // namespace
+
+std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const Steps& steps,
+                                   std::int64_t duration_ns) {
+  return LeakFinder(blocks, lines, steps, duration_ns).Find();
+}
+
+}  // namespace cuheap::analysis

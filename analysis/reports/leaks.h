@@ -1,0 +1,89 @@
+// What was never freed, by line of the user's code, and whether it grows.
+//
+// Note [What is called a leak]
+// Blocks that the program never freed are grouped by line and by the memory they lie in (a device, or the host), and
+// the steps in which they were allocated are looked at:
+//   - they go on being added until the end, every step, every k steps or irregularly: a leak;
+//   - all in one step (weights, buffers of the set-up), or in several that ended well before the run did (a cache that
+//     filled up, a workspace per stream): held, not growing. Listed apart;
+//   - the newest few of a line whose older blocks were all freed (double buffers, the last step's result): held until
+//     replaced;
+//   - asked for by a CUDA library for itself (cuBLAS workspace): held by a library, unless it grows;
+//   - asked for by PyTorch's caching allocator: its cache. Growth of it is told, since tensors that leak hide there.
+// Blocks that grow in number all through the run and are freed only when it ends (after the last step, or in exit
+// handlers) are no leak to a checker and yet fill the device: they are told as "freed only at the end".
+// Without steps, blocks that keep coming until the last half of the run's allocations count as a leak, with low
+// confidence.
+// A line with both set-up blocks and growing ones (a wrapper function) is split by stack.
+#ifndef CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
+#define CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/reports/blocks.h"
+#include "analysis/reports/lines.h"
+#include "analysis/reports/steps.h"
+#include "analysis/reports/totals.h"
+
+namespace cuheap::analysis {
+
+enum class LeakClass : std::uint8_t {
+  kLeak,        // never freed and growing to the end
+  kFreedAtEnd,  // grew all the run, freed only when it ended
+  kCache,       // of PyTorch's allocator
+  kLibrary,     // a CUDA library's own
+  kHeld,        // never freed, not growing
+};
+
+enum class GrowthShape : std::uint8_t {
+  kEveryStep,
+  kEveryFewSteps,  // every `period` steps
+  kIrregular,      // in some steps, still in the last ones
+  kOverTime,       // no steps known: spread over the run
+  kStopped,        // in several steps, none near the end
+  kReplaced,       // the newest blocks of a line that frees its older ones
+  kOnce,           // in one step, or at the start
+};
+bool Grows(GrowthShape shape);  // the first four
+
+enum class Confidence : std::uint8_t { kLow, kMedium, kHigh };
+
+struct StackShare {
+  std::uint32_t stack = 0;
+  std::uint64_t bytes = 0, blocks = 0;
+};
+
+struct LeakFinding {
+  LeakClass leak_class = LeakClass::kHeld;
+  GrowthShape shape = GrowthShape::kOnce;
+  Confidence confidence = Confidence::kLow;
+  Scope scope;
+  std::uint32_t line = 0;
+  std::string library;                                      // class kLibrary: who holds it
+  std::uint64_t blocks = 0, bytes = 0, reserved_bytes = 0;  // reserved: what they occupy, at least bytes
+  std::uint64_t line_allocations = 0, line_frees = 0;       // all that the line did in the window, here
+  // Growth; steps as in steps.h, 0 if there are none.
+  double bytes_per_step = 0;  // over the steps from the first to the last occurrence; irregular: to the end of the run
+  double slope_bytes_per_step = 0,
+         slope_r2 = 0;                     // least squares over the cumulated bytes of every step since the first
+  std::uint64_t bytes_per_occurrence = 0;  // mean over the steps that added something
+  std::uint32_t period = 0;                // kEveryFewSteps
+  std::uint32_t first_step = 0, last_step = 0, occurrences = 0;  // occurrences: number of steps that added something
+  std::int64_t first_ns = 0, last_ns = 0;
+  std::uint64_t freed_at_exit = 0;       // blocks freed by exit handlers or after the last step (kFreedAtEnd)
+  std::uint64_t freed_with_context = 0;  // blocks that only the end of their context released
+  std::vector<StackShare> stacks;        // most bytes first
+  std::vector<std::uint32_t> steps;      // the steps that added something, ascending
+  // Other lines of the same function that leak in the same steps (a function that returns early): indices of lines.
+  std::vector<std::uint32_t> companions;
+};
+
+// Findings by severity: class in the order above, then bytes per step, bytes, description of the line.
+std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const Steps& steps,
+                                   std::int64_t duration_ns);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_LEAKS_H_

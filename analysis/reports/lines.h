@@ -1,0 +1,94 @@
+// Which line of code a stack is charged to: the rule, and the table of lines of a snapshot.
+//
+// Note [The user's line]
+// A stack starts in the CUDA runtime and ends in main or a thread's start; one of its frames is what its author can
+// change. The rule, innermost frame first:
+//   1. the first frame that has file and line and lies in a user module (see ModuleClass): functions inlined there
+//   count
+//      as frames of their own; frames whose source lies in a system folder (/usr/include, the compiler's or the CUDA
+//      toolkit's headers) are stepped over, so that a std::vector or thrust inside does not hide its user;
+//   2. else the first frame in a user module that has a function name and is not the CUDA runtime linked statically;
+//   3. else the first frame in a user module at all, as module and offset (no symbols);
+//   4. else the same three questions for frames of installed packages (site-packages: PyTorch, CuPy, ...), then for
+//      CUDA libraries, so that a workspace is charged to the library that keeps it;
+//   5. else "(no stack)".
+// A frame that matches one of LineRule::ignore is never chosen: with it a wrapper such as `my::DeviceAlloc` gives way
+// to its caller.
+#ifndef CUHEAP_ANALYSIS_REPORTS_LINES_H_
+#define CUHEAP_ANALYSIS_REPORTS_LINES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+// Whose code a loaded object is, by its path.
+enum class ModuleClass : std::uint8_t {
+  kNone,         // no module: JIT code, or not known
+  kUser,         // the program, and libraries that are none of the others
+  kPackage,      // an installed Python package: PyTorch, CuPy, ... (site-packages, dist-packages, or by name)
+  kInterpreter,  // python, libpython, ...
+  kCudaLibrary,  // cuBLAS, cuDNN, NCCL, ...
+  kCudaRuntime,  // libcudart, libcuda
+  kSystem,       // libc, libstdc++, the loader, and whatever lies in the system's library folders
+  kCuheap,       // ourselves
+};
+ModuleClass ClassifyModule(std::string_view path);
+
+// Source folders whose code is not the user's although it was compiled into the user's module.
+bool IsSystemSource(std::string_view file);
+
+struct LineRule {
+  std::vector<std::string> ignore;  // substrings of function, file or module path
+};
+
+// Why this frame was chosen: how much a reader may trust the name.
+enum class LineBasis : std::uint8_t { kNoStack, kModule, kFunction, kLine };
+
+struct CodeLine {
+  LineBasis basis = LineBasis::kNoStack;
+  ModuleClass module_class = ModuleClass::kNone;  // of the frame
+  std::string function, file, module;             // empty: not known
+  std::uint32_t line = 0;
+  std::uint64_t offset = 0;  // in the module, if basis is kModule
+};
+// "train.cc:57", "Step() in libtrain.so", "libtrain.so+0x1234" or "(no stack)"; the file as the compiler recorded it.
+std::string Describe(const CodeLine& line);
+
+// Every line that the stacks of a snapshot are charged to. Line 0 is "(no stack)".
+class LineTable {
+ public:
+  LineTable(const Snapshot& snapshot, const LineRule& rule);
+
+  // stack: an index into snapshot.stacks; out of range gives line 0.
+  std::uint32_t OfStack(std::uint32_t stack) const { return stack < of_stack_.size() ? of_stack_[stack] : 0; }
+  // The user's line that called the chosen one: the next frame outward that rule 1 accepts and that lies on another
+  // line. 0: there is none. It tells the users of a wrapper apart.
+  std::uint32_t CallerOfStack(std::uint32_t stack) const {
+    return stack < caller_of_stack_.size() ? caller_of_stack_[stack] : 0;
+  }
+  // Position in snapshot.stacks[stack].frames of the chosen frame; the number of frames if there is none.
+  std::size_t PositionInStack(std::uint32_t stack) const {
+    return stack < position_in_stack_.size() ? position_in_stack_[stack] : 0;
+  }
+  // The CUDA library that asked for the memory: the class of the first frame beyond the CUDA runtime is kCudaLibrary,
+  // then its file name; else empty.
+  const std::string& LibraryOfStack(std::uint32_t stack) const;
+
+  const CodeLine& line(std::uint32_t index) const { return lines_[index]; }
+  std::size_t size() const { return lines_.size(); }
+
+ private:
+  std::vector<CodeLine> lines_;
+  std::vector<std::uint32_t> of_stack_, caller_of_stack_, library_of_stack_;
+  std::vector<std::size_t> position_in_stack_;
+  std::vector<std::string> libraries_;
+};
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_LINES_H_

@@ -1,0 +1,121 @@
+#include "analysis/reports/not_observed.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cuheap::analysis {
+namespace {
+
+std::string Number(std::uint64_t value) { return std::to_string(value); }
+
+class Lister {
+ public:
+  explicit Lister(const Snapshot& snapshot) : snapshot_(snapshot) {}
+
+  std::vector<NotObserved> List(bool pytorch_seen) {
+    Losses();
+    Holes();
+    Limits(pytorch_seen);
+    std::stable_sort(list_.begin(), list_.end(),
+                     [](const NotObserved& a, const NotObserved& b) { return a.kind < b.kind; });
+    return std::move(list_);
+  }
+
+ private:
+  void Add(ObservationKind kind, std::string code, std::string text) {
+    list_.push_back({kind, std::move(code), std::move(text)});
+  }
+
+  std::uint64_t CounterOf(const std::string& name) const {
+    const auto found = snapshot_.counters.find(name);
+    return found == snapshot_.counters.end() ? 0 : found->second;
+  }
+
+  void Losses() {
+    const Completeness& complete = snapshot_.completeness;
+    if (complete.live_dropped != 0) {
+      Add(ObservationKind::kLoss, "live_dropped",
+          Number(complete.live_dropped) +
+              " allocations found no room in the journal: the live set and the leaks lack them.");
+    }
+    if (complete.events_overwritten != 0) {
+      Add(ObservationKind::kLoss, "events_overwritten",
+          Number(complete.events_overwritten) +
+              " events were overwritten by newer ones: steps and timeline begin later; "
+              "live blocks, leaks and the peak's size are exact all the same.");
+    }
+    if (complete.events_dropped != 0) {
+      Add(ObservationKind::kLoss, "events_dropped",
+          Number(complete.events_dropped) +
+              " events were never written: the timeline and what made up the peak may lack them.");
+    }
+    if (complete.stacks_failed != 0) {
+      Add(ObservationKind::kLoss, "stacks_failed",
+          Number(complete.stacks_failed) + " stacks could not be taken: that memory is charged to \"(no stack)\".");
+    }
+    if (complete.end == "killed") {
+      Add(ObservationKind::kLoss, "killed",
+          "The process was killed: what it held then is told as never freed, though it may have been freed later.");
+    } else if (complete.end == "running") {
+      Add(ObservationKind::kLoss, "running",
+          "The process still ran when this was read: what it held then is told as never freed.");
+    } else if (complete.end == "executed") {
+      Add(ObservationKind::kLoss, "executed",
+          "The process became another program by exec: what it held then went away with it.");
+    } else if (complete.end == "unknown") {
+      Add(ObservationKind::kLoss, "end_unknown", "How the process ended is not known.");
+    }
+  }
+
+  void Holes() {
+    std::vector<NotObserved> notes;
+    for (const Note& note : snapshot_.notes) {
+      NotObserved entry{ObservationKind::kHole, note.code, note.code + (note.text.empty() ? "" : ": " + note.text)};
+      const auto same = [&](const NotObserved& other) { return other.text == entry.text; };
+      if (std::none_of(notes.begin(), notes.end(), same)) notes.push_back(std::move(entry));
+    }
+    for (NotObserved& note : notes) list_.push_back(std::move(note));
+    if (const std::uint64_t unknown = CounterOf("frees_unknown"); unknown != 0) {
+      Add(ObservationKind::kHole, "frees_unknown",
+          Number(unknown) +
+              " frees were of addresses whose allocation was not seen: memory comes from somewhere that is not "
+              "hooked.");
+    }
+    if (const std::uint64_t unseen = CounterOf("frees_not_seen"); unseen != 0) {
+      Add(ObservationKind::kHole, "frees_not_seen",
+          Number(unseen) + " blocks were freed by a way that is not hooked (their addresses came back).");
+    }
+    if (const auto stacks = snapshot_.configuration.find("stacks");
+        stacks != snapshot_.configuration.end() && stacks->second == "off") {
+      Add(ObservationKind::kHole, "stacks_off", "Stacks were switched off: no line can be named.");
+    }
+    if (snapshot_.simulated) {
+      Add(ObservationKind::kHole, "simulated",
+          "This was a simulated GPU: totals leave out the context, modules loaded later and library workspaces that it "
+          "does not model.");
+    }
+  }
+
+  void Limits(bool pytorch_seen) {
+    if (pytorch_seen) {
+      Add(ObservationKind::kLimit, "pytorch_cache",
+          "PyTorch keeps a cache of its own: seen here are its segments, not the tensors inside (not in this "
+          "version).");
+    }
+    Add(ObservationKind::kLimit, "python_lines", "Python lines are not recorded in this version: native stacks only.");
+    Add(ObservationKind::kLimit, "driver_objects",
+        "Not tracked: contexts, modules and their globals, local memory, events, streams, graphs, textures, other "
+        "processes.");
+  }
+
+  const Snapshot& snapshot_;
+  std::vector<NotObserved> list_;
+};
+
+}  // namespace
+
+std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, bool pytorch_seen) {
+  return Lister(snapshot).List(pytorch_seen);
+}
+
+}  // namespace cuheap::analysis

@@ -1,0 +1,46 @@
+#include "analysis/reports/report.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cuheap::analysis {
+
+std::uint64_t Report::leak_count() const {
+  return static_cast<std::uint64_t>(std::count_if(findings.begin(), findings.end(), [](const LeakFinding& finding) {
+    return finding.leak_class == LeakClass::kLeak;
+  }));
+}
+
+std::uint64_t Report::leaked_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const LeakFinding& finding : findings) {
+    if (finding.leak_class == LeakClass::kLeak) bytes += finding.bytes;
+  }
+  return bytes;
+}
+
+Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
+  const Blocks blocks = JoinBlocks(snapshot);
+  LineTable lines(snapshot, rule);
+  Steps steps = FindSteps(snapshot, blocks);
+  std::vector<ScopeTotals> totals = MeasureTotals(snapshot, blocks, lines);
+  std::vector<LeakFinding> findings = FindLeaks(blocks, lines, steps, snapshot.process.duration_ns);
+  std::vector<PoolUse> pools = MeasurePools(snapshot, blocks);
+  std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, steps);
+  const bool pytorch_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
+                                        [](const Block& block) { return block.allocator == Allocator::kPyTorch; });
+  Report report{&snapshot,        Verdict::kNoLeaks,   std::move(lines),
+                std::move(steps), std::move(totals),   std::move(findings),
+                std::move(pools), std::move(failures), ListNotObserved(snapshot, pytorch_seen)};
+  const bool refused = std::any_of(report.failures.begin(), report.failures.end(),
+                                   [](const Failure& failure) { return failure.result == kOutOfMemoryResult; });
+  if (refused)
+    report.verdict = Verdict::kOutOfMemory;
+  else if (report.leak_count() != 0)
+    report.verdict = Verdict::kLeaks;
+  else if (blocks.program.empty())
+    report.verdict = Verdict::kNothingSeen;
+  return report;
+}
+
+}  // namespace cuheap::analysis

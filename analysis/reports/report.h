@@ -1,0 +1,45 @@
+// Everything that is told about one snapshot. Reporters (report_text.h, report_json.h) render it and reckon nothing.
+#ifndef CUHEAP_ANALYSIS_REPORTS_REPORT_H_
+#define CUHEAP_ANALYSIS_REPORTS_REPORT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/reports/blocks.h"
+#include "analysis/reports/failures.h"
+#include "analysis/reports/leaks.h"
+#include "analysis/reports/lines.h"
+#include "analysis/reports/not_observed.h"
+#include "analysis/reports/pool_use.h"
+#include "analysis/reports/steps.h"
+#include "analysis/reports/totals.h"
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+enum class Verdict : std::uint8_t {
+  kOutOfMemory,  // the program was refused memory (it may leak as well)
+  kLeaks,
+  kNoLeaks,
+  kNothingSeen,  // CUDA was used but not one allocation seen: no verdict on leaks
+};
+
+struct Report {
+  const Snapshot* snapshot = nullptr;  // must outlive the report
+  Verdict verdict = Verdict::kNothingSeen;
+  LineTable lines;
+  Steps steps;
+  std::vector<ScopeTotals> totals;
+  std::vector<LeakFinding> findings;  // all classes, see leaks.h
+  std::vector<PoolUse> pools;
+  std::vector<Failure> failures;
+  std::vector<NotObserved> not_observed;
+  std::uint64_t leak_count() const;  // findings of class kLeak
+  std::uint64_t leaked_bytes() const;
+};
+
+Report MakeReport(const Snapshot& snapshot, const LineRule& rule = {});
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_REPORT_H_

@@ -1,0 +1,240 @@
+#include "analysis/reports/report_json.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace cuheap::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The words of this format: they never change their meaning.
+constexpr std::array<std::string_view, 4> kVerdicts = {"out_of_memory", "leaks", "no_leaks", "nothing_seen"};
+constexpr std::array<std::string_view, 4> kStepSources = {"none", "marks", "synchronization", "allocation"};
+constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
+constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
+constexpr std::array<std::string_view, 7> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",
+                                                     "stopped",    "replaced",        "once"};
+constexpr std::array<std::string_view, 3> kConfidences = {"low", "medium", "high"};
+constexpr std::array<std::string_view, 5> kOomVerdicts = {"not_known", "unexplained", "capacity", "other_owner",
+                                                          "idle_in_pool"};
+constexpr std::array<std::string_view, 3> kObservations = {"loss", "hole", "limit"};
+constexpr std::array<std::string_view, 4> kBases = {"no_stack", "module", "function", "line"};
+
+template <std::size_t kCount, typename Enum>
+std::string_view Word(const std::array<std::string_view, kCount>& words, Enum value) {
+  return words.at(static_cast<std::size_t>(value));
+}
+
+class Writer {
+ public:
+  explicit Writer(const Report& report) : report_(report), snapshot_(*report.snapshot) {}
+
+  Json Write() const {
+    Json json;
+    json["cuheap_report"] = kReportVersion;
+    json["cuheap_version"] = snapshot_.cuheap_version;
+    json["verdict"] = Word(kVerdicts, report_.verdict);
+    json["leak_count"] = report_.leak_count();
+    json["leaked_bytes"] = report_.leaked_bytes();
+    json["process"] = ProcessOf();
+    json["steps"] = {{"source", Word(kStepSources, report_.steps.source)},
+                     {"count", report_.steps.count()},
+                     {"agreement", report_.steps.agreement},
+                     {"stack", StackOf(report_.steps.stack)}};
+    json["leaks"] = Json::array();
+    json["held"] = Json::array();
+    for (const LeakFinding& finding : report_.findings)
+      json[finding.leak_class == LeakClass::kLeak ? "leaks" : "held"].push_back(Finding(finding));
+    json["memory"] = Json::array();
+    for (const ScopeTotals& totals : report_.totals) json["memory"].push_back(Memory(totals));
+    json["pools"] = Json::array();
+    for (const PoolUse& pool : report_.pools) json["pools"].push_back(Pool(pool));
+    json["failures"] = Json::array();
+    for (const Failure& failure : report_.failures) json["failures"].push_back(FailureOf(failure));
+    json["not_observed"] = Json::array();
+    for (const NotObserved& entry : report_.not_observed) {
+      json["not_observed"].push_back(
+          {{"kind", Word(kObservations, entry.kind)}, {"code", entry.code}, {"text", entry.text}});
+    }
+    return json;
+  }
+
+ private:
+  Json ProcessOf() const {
+    const Process& process = snapshot_.process;
+    return {{"pid", process.pid},
+            {"host", process.host},
+            {"executable", process.executable},
+            {"command_line", process.command_line},
+            {"start_realtime_ns", process.start_realtime_ns},
+            {"duration_ns", process.duration_ns},
+            {"end", snapshot_.completeness.end},
+            {"simulated", snapshot_.simulated}};
+  }
+
+  static Json ScopeOf(const Scope& scope) {
+    if (scope.host) return {{"kind", "host"}};
+    return {{"kind", "device"}, {"device", scope.device == kUnknownDevice ? Json() : Json(scope.device)}};
+  }
+
+  Json LineOf(std::uint32_t index) const {
+    const CodeLine& line = report_.lines.line(index);
+    Json json = {{"text", Describe(line)},    {"basis", Word(kBases, line.basis)},
+                 {"function", line.function}, {"file", line.file},
+                 {"line", line.line},         {"module", line.module}};
+    if (line.basis == LineBasis::kModule) json["offset"] = line.offset;
+    return json;
+  }
+
+  Json StackOf(std::uint32_t stack) const {
+    Json frames = Json::array();
+    if (stack == 0 || stack >= snapshot_.stacks.size()) return frames;
+    for (const std::uint32_t index : snapshot_.stacks[stack].frames) {
+      const Frame& frame = snapshot_.frames[index];
+      Json json = {{"function", snapshot_.strings[frame.function]},
+                   {"file", snapshot_.strings[frame.file]},
+                   {"line", frame.line},
+                   {"module", frame.module == 0 ? std::string() : snapshot_.modules[frame.module - 1].path},
+                   {"offset", frame.offset}};
+      if (frame.inlined) json["inlined"] = true;
+      frames.push_back(std::move(json));
+    }
+    return frames;
+  }
+
+  Json Finding(const LeakFinding& finding) const {
+    Json json;
+    json["class"] = Word(kClasses, finding.leak_class);
+    json["shape"] = Word(kShapes, finding.shape);
+    json["confidence"] = Word(kConfidences, finding.confidence);
+    json["scope"] = ScopeOf(finding.scope);
+    json["line"] = LineOf(finding.line);
+    if (!finding.library.empty()) json["library"] = finding.library;
+    json["blocks"] = finding.blocks;
+    json["bytes"] = finding.bytes;
+    json["reserved_bytes"] = finding.reserved_bytes;
+    json["bytes_per_step"] = finding.bytes_per_step;
+    json["bytes_per_occurrence"] = finding.bytes_per_occurrence;
+    json["slope_bytes_per_step"] = finding.slope_bytes_per_step;
+    json["slope_r2"] = finding.slope_r2;
+    json["period"] = finding.period;
+    json["first_step"] = finding.first_step;
+    json["last_step"] = finding.last_step;
+    json["steps"] = finding.steps;
+    json["first_ns"] = finding.first_ns;
+    json["last_ns"] = finding.last_ns;
+    json["line_allocations"] = finding.line_allocations;
+    json["line_frees"] = finding.line_frees;
+    json["freed_at_exit"] = finding.freed_at_exit;
+    json["freed_with_context"] = finding.freed_with_context;
+    json["companions"] = Json::array();
+    for (const std::uint32_t line : finding.companions) json["companions"].push_back(LineOf(line));
+    json["stacks"] = Json::array();
+    for (const StackShare& share : finding.stacks) {
+      json["stacks"].push_back({{"bytes", share.bytes}, {"blocks", share.blocks}, {"frames", StackOf(share.stack)}});
+    }
+    return json;
+  }
+
+  Json Shares(const std::vector<LineShare>& shares) const {
+    Json json = Json::array();
+    for (const LineShare& share : shares) {
+      Json entry = {{"line", LineOf(share.line)}, {"bytes", share.bytes}, {"blocks", share.blocks}};
+      for (const LineBytes& caller : share.callers) {
+        entry["callers"].push_back({{"line", LineOf(caller.line)}, {"bytes", caller.bytes}, {"blocks", caller.blocks}});
+      }
+      json.push_back(std::move(entry));
+    }
+    return json;
+  }
+
+  Json Memory(const ScopeTotals& totals) const {
+    Json json;
+    json["scope"] = ScopeOf(totals.scope);
+    json["name"] = totals.name;
+    json["capacity_bytes"] = totals.capacity_bytes;
+    json["live_bytes"] = totals.live_bytes;
+    json["live_blocks"] = totals.live_blocks;
+    json["live_reserved_bytes"] = totals.live_reserved_bytes;
+    json["live_by_line"] = Shares(totals.live_by_line);
+    json["peak"] = {{"bytes", totals.peak_bytes},
+                    {"blocks", totals.peak_blocks},
+                    {"time_ns", totals.peak_ns},
+                    {"step", report_.steps.StepOf(totals.peak_ns)},
+                    {"basis", Word(kPeakBases, totals.basis)},
+                    {"composed_bytes", totals.composed_bytes},
+                    {"by_line", Shares(totals.peak_by_line)}};
+    json["allocations"] = totals.allocations;
+    json["frees"] = totals.frees;
+    json["allocated_bytes"] = totals.allocated_bytes;
+    json["curve"] = {{"time_ns", Json::array()}, {"bytes", Json::array()}};
+    for (const CurvePoint& point : totals.curve) {
+      json["curve"]["time_ns"].push_back(point.time_ns);
+      json["curve"]["bytes"].push_back(point.bytes);
+    }
+    return json;
+  }
+
+  static Json Pool(const PoolUse& pool) {
+    Json json = {{"device", pool.device},
+                 {"utilisation", pool.utilisation},
+                 {"peak_active_bytes", pool.peak_active_bytes},
+                 {"peak_active_exact", pool.peak_active_exact},
+                 {"peak_reserved_bytes", pool.peak_reserved_bytes},
+                 {"reserved_bytes", pool.reserved_bytes},
+                 {"requested_bytes", pool.requested_bytes},
+                 {"used_bytes", pool.used_bytes},
+                 {"rounding_bytes", pool.rounding_bytes()},
+                 {"quarantined_bytes", pool.quarantined_bytes},
+                 {"idle_bytes", pool.idle_bytes()},
+                 {"idle_whole_bytes", pool.idle_whole_bytes},
+                 {"idle_pinned_bytes", pool.idle_pinned_bytes},
+                 {"largest_idle", pool.largest_idle},
+                 {"external_fragmentation", pool.external_fragmentation()},
+                 {"blocks", pool.blocks}};
+    json["segments"] = Json::array();
+    for (const SegmentUse& segment : pool.map) {
+      json["segments"].push_back({{"address", segment.address},
+                                  {"bytes", segment.bytes},
+                                  {"used_bytes", segment.used_bytes},
+                                  {"largest_idle", segment.largest_idle},
+                                  {"blocks", segment.blocks}});
+    }
+    return json;
+  }
+
+  Json FailureOf(const Failure& failure) const {
+    Json json = {{"scope", ScopeOf(failure.scope)},
+                 {"line", LineOf(failure.line)},
+                 {"result", failure.result},
+                 {"count", failure.count},
+                 {"largest_request", failure.largest_request},
+                 {"first_ns", failure.first_ns},
+                 {"first_step", failure.first_step},
+                 {"request", failure.figures.request},
+                 {"verdict", Word(kOomVerdicts, failure.verdict)}};
+    if (failure.result == kOutOfMemoryResult && !failure.scope.host) {
+      json["total"] = failure.figures.total;
+      json["live"] = failure.figures.live;
+      json["idle"] = failure.figures.idle;
+      json["free"] = failure.free_known ? Json(failure.figures.free) : Json();
+      json["outside"] = failure.free_known ? Json(failure.figures.outside()) : Json();
+    }
+    json["stack"] = StackOf(failure.stack);
+    return json;
+  }
+
+  const Report& report_;
+  const Snapshot& snapshot_;
+};
+
+}  // namespace
+
+std::string RenderJson(const Report& report) {
+  // Names come from the program and need not be UTF-8.
+  return Writer(report).Write().dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace cuheap::analysis

@@ -1,0 +1,313 @@
+#include "analysis/reports/report_text.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "analysis/reports/finding_text.h"
+#include "analysis/reports/text_canvas.h"
+#include "analysis/reports/text_format.h"
+
+namespace cuheap::analysis {
+namespace {
+
+std::string StepPhrase(const Report& report, std::int64_t time_ns) {
+  const std::uint32_t step = report.steps.StepOf(time_ns);
+  if (step == 0) return "";
+  if (step > report.steps.count()) return ", after the last step";
+  return ", step " + Grouped(step);
+}
+
+class Renderer {
+ public:
+  Renderer(const Report& report, const TextOptions& options)
+      : report_(report), snapshot_(*report.snapshot), canvas_(options), findings_(report, canvas_) {}
+
+  std::string Render() {
+    VerdictLine();
+    findings_.Leaks();
+    Failures();
+    Run();
+    for (const ScopeTotals& totals : report_.totals) Memory(totals);
+    findings_.Others();
+    for (const PoolUse& pool : report_.pools) Pool(pool);
+    NotObservedList();
+    return canvas_.Take();
+  }
+
+ private:
+  void VerdictLine() {
+    const std::uint64_t leaks = report_.leak_count();
+    const std::string grow = leaks == 0
+                                 ? ""
+                                 : (leaks == 1 ? "1 line leaks" : Grouped(leaks) + " lines leak") + std::string(": ") +
+                                       BytesBoth(report_.leaked_bytes()) + " never freed and growing";
+    switch (report_.verdict) {
+      case Verdict::kOutOfMemory:
+        canvas_.Verdict("OUT OF MEMORY", leaks == 0 ? "an allocation was refused; no line leaks" : grow,
+                        TextColor::kBad);
+        break;
+      case Verdict::kLeaks:
+        canvas_.Verdict("LEAK", grow, TextColor::kBad);
+        break;
+      case Verdict::kNoLeaks:
+        canvas_.Verdict("NO LEAKS", NoLeaksBecause(), TextColor::kGood);
+        break;
+      case Verdict::kNothingSeen:
+        canvas_.Verdict("NO VERDICT", "the process used CUDA, but not one allocation was seen: see NOT OBSERVED",
+                        TextColor::kWarn);
+        break;
+    }
+  }
+
+  std::string NoLeaksBecause() const {
+    std::uint64_t held = 0;
+    for (const LeakFinding& finding : report_.findings)
+      held += finding.leak_class == LeakClass::kFreedAtEnd ? 0 : finding.bytes;
+    if (held == 0) return "everything that was allocated was freed";
+    return HumanBytes(static_cast<double>(held)) + " never freed, but not growing";
+  }
+
+  void Run() {
+    const Process& process = snapshot_.process;
+    std::string command;
+    for (const std::string& argument : process.command_line) command += (command.empty() ? "" : " ") + argument;
+    if (command.empty()) command = process.executable;
+    canvas_.Section("RUN");
+    canvas_.Field("command", command);
+    canvas_.Field("process",
+                  std::to_string(process.pid) + " on " + process.host + ", " + HumanTime(process.duration_ns) + ", " +
+                      (snapshot_.completeness.end == "unknown" ? "end not known" : snapshot_.completeness.end) +
+                      (snapshot_.cuheap_version.empty() ? "" : "; cuheap " + snapshot_.cuheap_version));
+    for (const Device& device : snapshot_.devices) {
+      canvas_.Field("device " + std::to_string(device.ordinal),
+                    device.name + ", " + HumanBytes(static_cast<double>(device.total_bytes)) +
+                        (snapshot_.simulated ? ", simulated" : ""));
+    }
+    canvas_.Field("steps", StepsPhrase());
+  }
+
+  std::string StepsPhrase() const {
+    const Steps& steps = report_.steps;
+    const std::string count = Grouped(steps.count());
+    const std::string where =
+        ShowLine(report_, report_.lines.line(report_.lines.OfStack(steps.stack)), 48, canvas_.utf8());
+    switch (steps.source) {
+      case StepSource::kMarks:
+        return count + ", marked by cuheap_step()";
+      case StepSource::kSynchronization:
+        return count + ", one each time " + where + " waits for the device";
+      case StepSource::kAllocation:
+        return count + ", one each time " + where + " allocates";
+      case StepSource::kNone:
+        break;
+    }
+    return "none found (no recurring synchronisation or allocation): growth is told over time only";
+  }
+
+  void Memory(const ScopeTotals& totals) {
+    const std::string where = totals.scope.host ? "host memory, pinned" : ScopeName(totals.scope);
+    canvas_.Section("PEAK", where + ": " + BytesBoth(totals.peak_bytes) + " at " + HumanTime(totals.peak_ns) +
+                                StepPhrase(report_, totals.peak_ns));
+    if (totals.capacity_bytes != 0 && totals.peak_bytes != 0) {
+      canvas_.Field("of the device",
+                    Percent(static_cast<double>(totals.peak_bytes) / static_cast<double>(totals.capacity_bytes)));
+    }
+    canvas_.Field("at the end", BytesBoth(totals.live_bytes) + " live in " + Plural(totals.live_blocks, "block"));
+    if (canvas_.utf8() && !totals.curve.empty()) {
+      const std::string line = Sparkline(totals.curve, canvas_.width() - 20);
+      if (!line.empty()) canvas_.Field("over time", line);
+    }
+    if (totals.basis == PeakBasis::kOutsideWindow) {
+      canvas_.Paragraph(
+          "The peak lies before the events that were kept: its size and time are exact, what it was made of is lost.");
+      return;
+    }
+    if (totals.basis == PeakBasis::kPartial && totals.composed_bytes < totals.peak_bytes) {
+      canvas_.Paragraph("Events were lost: of the peak's bytes " +
+                        Percent(static_cast<double>(totals.composed_bytes) / static_cast<double>(totals.peak_bytes)) +
+                        " are known by line.");
+    }
+    LineRows(totals);
+  }
+
+  void LineRows(const ScopeTotals& totals) {
+    if (totals.peak_by_line.empty()) return;
+    canvas_.Line();
+    canvas_.Dim("      bytes    share   blocks  line, at the peak");
+    const std::size_t shown = std::min(canvas_.top(), totals.peak_by_line.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      const LineShare& share = totals.peak_by_line[i];
+      Row(share, totals.peak_bytes,
+          ShowLine(report_, report_.lines.line(share.line), canvas_.width() - 32, canvas_.utf8()));
+      for (std::size_t j = 0; j < std::min<std::size_t>(4, share.callers.size()); ++j) {
+        const LineBytes& caller = share.callers[j];
+        const std::string who =
+            caller.line == 0 ? "elsewhere"
+                             : ShowLine(report_, report_.lines.line(caller.line), canvas_.width() - 52, canvas_.utf8());
+        canvas_.Dim(std::string(30, ' ') + "called by " + who + ": " + HumanBytes(static_cast<double>(caller.bytes)));
+      }
+      if (share.callers.size() > 4)
+        canvas_.Dim(std::string(30, ' ') + "and by " + Plural(share.callers.size() - 4, "other line"));
+    }
+    LineBytes rest;
+    for (std::size_t i = shown; i < totals.peak_by_line.size(); ++i) {
+      rest.bytes += totals.peak_by_line[i].bytes;
+      rest.blocks += totals.peak_by_line[i].blocks;
+    }
+    if (rest.blocks != 0) Row(rest, totals.peak_bytes, Plural(totals.peak_by_line.size() - shown, "other line"));
+  }
+
+  void Row(const LineBytes& share, std::uint64_t whole, const std::string& text) {
+    canvas_.Line(PadLeft(HumanBytes(static_cast<double>(share.bytes)), 11) + "  " +
+                 PadLeft(Percent(whole == 0 ? 0 : static_cast<double>(share.bytes) / static_cast<double>(whole)), 7) +
+                 "  " + PadLeft(Grouped(share.blocks), 7) + "  " + text);
+  }
+
+  void Pool(const PoolUse& pool) {
+    canvas_.Section("POOL", "device " + std::to_string(pool.device) + ": utilisation " + Percent(pool.utilisation) +
+                                ", " + HumanBytes(static_cast<double>(pool.peak_active_bytes)) + " in use at most of " +
+                                HumanBytes(static_cast<double>(pool.peak_reserved_bytes)) +
+                                " held from the driver at most");
+    if (!pool.peak_active_exact) canvas_.Paragraph("Events were lost: more may have been in use at most.");
+    const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
+    canvas_.Field("at the end", human(pool.reserved_bytes) + " held in " + Plural(pool.segments, "segment") + ": " +
+                                    human(pool.used_bytes) + " used, " + human(pool.quarantined_bytes) +
+                                    " freed but not yet proven unused, " + human(pool.idle_bytes()) + " idle");
+    canvas_.Field("idle", human(pool.idle_whole_bytes) + " in whole segments (can go back to the driver), " +
+                              human(pool.idle_pinned_bytes) + " beside live blocks");
+    canvas_.Field("fragmentation", Percent(pool.external_fragmentation()) +
+                                       " of what is idle lies outside the largest idle range (" +
+                                       human(pool.largest_idle) + "); rounding costs " + human(pool.rounding_bytes()));
+  }
+
+  void Failures() {
+    if (report_.failures.empty()) return;
+    canvas_.Section("FAILED ALLOCATIONS");
+    const std::size_t shown = std::min(canvas_.top(), report_.failures.size());
+    for (std::size_t i = 0; i < shown; ++i) FailureRow(report_.failures[i]);
+    if (shown < report_.failures.size()) canvas_.Dim("  and " + Plural(report_.failures.size() - shown, "other"));
+  }
+
+  void FailureRow(const Failure& failure) {
+    canvas_.Line("  " + ShowLine(report_, report_.lines.line(failure.line), canvas_.width() - 4, canvas_.utf8()));
+    canvas_.Line("     " + BytesBoth(failure.figures.request) + " refused with " + ResultName(failure.result) + " at " +
+                 HumanTime(failure.first_ns) + StepPhrase(report_, failure.first_ns) +
+                 (failure.count > 1 ? "; " + Grouped(failure.count) + " times in all" : ""));
+    if (failure.result != kOutOfMemoryResult) return;
+    const OomFigures& figures = failure.figures;
+    const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
+    if (failure.free_known) {
+      canvas_.Line("     about " + human(figures.free) + " free, " + human(figures.live) + " live, " +
+                   human(figures.idle) + " idle in the pool, " + human(figures.outside()) + " outside, of " +
+                   human(figures.total));
+    } else {
+      canvas_.Line("     " + human(figures.live) + " live, " + human(figures.idle) +
+                   " idle in the pool; what the driver had free is not known");
+    }
+    canvas_.Line("     " + std::string(VerdictText(failure.verdict)));
+  }
+
+  static std::string ResultName(std::uint16_t result) {
+    switch (result) {
+      case 1:
+        return "CUDA_ERROR_INVALID_VALUE";
+      case 2:
+        return "CUDA_ERROR_OUT_OF_MEMORY";
+      case 3:
+        return "CUDA_ERROR_NOT_INITIALIZED";
+      case 4:
+        return "CUDA_ERROR_DEINITIALIZED";
+      case 201:
+        return "CUDA_ERROR_INVALID_CONTEXT";
+      case 801:
+        return "CUDA_ERROR_NOT_SUPPORTED";
+      case 900:
+        return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
+      default:
+        return "CUDA error " + std::to_string(result);
+    }
+  }
+
+  static std::string_view VerdictText(OomVerdict verdict) {
+    switch (verdict) {
+      case OomVerdict::kCapacity:
+        return "Capacity: even with all idle memory it would not have fitted. Less must be live at once.";
+      case OomVerdict::kOtherOwner:
+        return "Another owner: most of the device is held by neither this program nor the pool.";
+      case OomVerdict::kIdleInPool:
+        return "Idle memory of the pool could have served it: fragmentation, or memory not given back.";
+      case OomVerdict::kUnexplained:
+        return "Not explained by memory: enough was free. Look for a cap or a refusal by the driver.";
+      case OomVerdict::kNotMemory:
+        break;
+    }
+    return "No verdict: the figures of the device are not known.";
+  }
+
+  void NotObservedList() {
+    canvas_.Section("NOT OBSERVED");
+    for (const NotObserved& entry : report_.not_observed) {
+      canvas_.Item(entry.text, entry.kind == ObservationKind::kLoss ? TextColor::kWarn : TextColor::kPlain);
+    }
+  }
+
+  const Report& report_;
+  const Snapshot& snapshot_;
+  TextCanvas canvas_;
+  FindingText findings_;
+};
+
+}  // namespace
+
+std::string ShowLine(const Report& report, const CodeLine& line, std::size_t width, bool utf8) {
+  if (line.basis != LineBasis::kLine)
+    return Clip(line.basis == LineBasis::kFunction
+                    ? ShortFunction(line.function, width) +
+                          (line.module.empty() ? "" : " in " + line.module.substr(line.module.rfind('/') + 1))
+                    : Describe(line),
+                width, utf8);
+  const std::string function = line.function.empty() ? "" : "  " + ShortFunction(line.function, 40);
+  const std::string number = ":" + std::to_string(line.line);
+  const std::size_t taken = Columns(number) + Columns(function);
+  const std::size_t room = width > taken + 20 ? width - taken : 20;
+  return Clip(ShortPath(line.file, report.snapshot->process.working_directory, room, utf8) + number + function, width,
+              utf8);
+}
+
+std::string RenderText(const Report& report, const TextOptions& options) { return Renderer(report, options).Render(); }
+
+std::string RenderSummary(const Report& report, const TextOptions& options) {
+  std::string text;
+  for (const ScopeTotals& totals : report.totals) {
+    if (totals.peak_bytes == 0) continue;
+    text += "peak of " + ScopeName(totals.scope) + ": " + BytesBoth(totals.peak_bytes) +
+            StepPhrase(report, totals.peak_ns) + "\n";
+  }
+  for (const Failure& failure : report.failures) {
+    if (failure.result != kOutOfMemoryResult) continue;
+    text += "out of memory: " + BytesBoth(failure.figures.request) + " refused at " +
+            ShowLine(report, report.lines.line(failure.line), 60, options.utf8) + "\n";
+    break;
+  }
+  const std::uint64_t leaks = report.leak_count();
+  if (leaks != 0) {
+    const LeakFinding& worst = report.findings.front();
+    text += (leaks == 1 ? "1 line leaks, " : Grouped(leaks) + " lines leak, ") +
+            HumanBytes(static_cast<double>(report.leaked_bytes())) +
+            "; worst: " + ShowLine(report, report.lines.line(worst.line), 60, options.utf8) + ", " +
+            GrowthPhrase(worst);
+  } else {
+    text += report.verdict == Verdict::kNothingSeen ? "CUDA was used, but no allocation was seen" : "no leaks";
+  }
+  for (const NotObserved& entry : report.not_observed) {
+    if (entry.kind != ObservationKind::kLoss || entry.code == "running" || entry.code == "killed" ||
+        entry.code == "end_unknown")
+      continue;
+    text += "\nincomplete: " + entry.text;
+    break;
+  }
+  return text;
+}
+
+}  // namespace cuheap::analysis

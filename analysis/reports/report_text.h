@@ -1,0 +1,32 @@
+// The report for a terminal.
+#ifndef CUHEAP_ANALYSIS_REPORTS_REPORT_TEXT_H_
+#define CUHEAP_ANALYSIS_REPORTS_REPORT_TEXT_H_
+
+#include <cstddef>
+#include <string>
+
+#include "analysis/reports/report.h"
+
+namespace cuheap::analysis {
+
+struct TextOptions {
+  std::size_t width = 100;  // columns; 80 to 160 are used
+  std::size_t top = 10;     // rows of every table; the rest is summed up in one row
+  bool color = false;       // ANSI colours
+  bool utf8 = true;         // sparkline and ellipsis
+  bool stacks = true;       // of the findings
+};
+
+// The whole report, ending in a newline. Same report and options, same text.
+std::string RenderText(const Report& report, const TextOptions& options = {});
+
+// What `cuheap run` says when the program ended: two to four lines, no newline at the end of the last. Verdict with the
+// worst line, peak, and if they exist a loss that matters.
+std::string RenderSummary(const Report& report, const TextOptions& options = {});
+
+// "train.cc:57 (LogLoss)" with the path shortened, as the report shows it.
+std::string ShowLine(const Report& report, const CodeLine& line, std::size_t width, bool utf8);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_REPORT_TEXT_H_

@@ -1,0 +1,43 @@
+// The steps of a run: training steps, requests, iterations. Growth is counted per step.
+#ifndef CUHEAP_ANALYSIS_REPORTS_STEPS_H_
+#define CUHEAP_ANALYSIS_REPORTS_STEPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/reports/blocks.h"
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+// What a step was recognised by, most trusted first.
+enum class StepSource : std::uint8_t {
+  kNone,             // no steps were found: growth is told over time only
+  kMarks,            // the program calls cuheap_step()
+  kSynchronization,  // one recurring context-wide synchronisation (of one stack and thread)
+  kAllocation,       // one recurring allocation (of one stack) whose blocks are freed again
+};
+
+// Step i (from 1) lasts from boundary i-1 to boundary i; what comes before the first boundary belongs to step 1, so
+// that set-up counts as step 1, and what comes after the last one to step count + 1 ("after the last step").
+struct Steps {
+  StepSource source = StepSource::kNone;
+  std::vector<std::int64_t> boundaries_ns;  // ascending: the end of each step
+  std::uint32_t stack = 0;                  // what recurs, if source is kSynchronization or kAllocation
+  double agreement = 0;                     // share of steps (0..1) that allocate at the same stacks as most steps do
+  std::uint32_t count() const { return static_cast<std::uint32_t>(boundaries_ns.size()); }
+  // 1 .. count() + 1, or 0 if there are no steps. An event at a boundary's own time belongs to the step it ends.
+  std::uint32_t StepOf(std::int64_t time_ns) const;
+};
+
+// Note [How steps are found]
+// Marks win. Else every (stack, thread) that synchronised a context at least three times is a candidate; between two
+// of its synchronisations the program allocates at a set of stacks; the candidate whose intervals agree (most have the
+// most common set) is the loop's. Among those that agree the most frequent one wins: it is the inner loop's, and a leak
+// seen per inner iteration is also one per epoch. Else the same question is asked of allocations: the stack whose
+// blocks come and go (a block that is never freed is what we look for, not a clock).
+Steps FindSteps(const Snapshot& snapshot, const Blocks& blocks);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_STEPS_H_

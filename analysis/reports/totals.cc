@@ -1,0 +1,214 @@
+#include "analysis/reports/totals.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+namespace cuheap::analysis {
+namespace {
+
+// A change of the live bytes.
+struct Change {
+  std::int64_t time_ns;
+  std::uint64_t at;  // position, see blocks.h
+  bool allocation;
+  const Block* block;
+};
+
+std::vector<Change> ChangesOf(const Scope& scope, const Blocks& blocks) {
+  std::vector<Change> changes;
+  for (const Block& block : blocks.program) {
+    if (!InScope(scope, block)) continue;
+    changes.push_back({block.allocated_ns, block.allocated_at, true, &block});
+    if (block.freed_at != kNoPosition) changes.push_back({block.freed_ns, block.freed_at, false, &block});
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    // A block is allocated before it is freed even if both carry one time and no position.
+    return std::tuple(a.time_ns, a.at, !a.allocation, a.block->id) <
+           std::tuple(b.time_ns, b.at, !b.allocation, b.block->id);
+  });
+  return changes;
+}
+
+template <typename Share>
+void SortShares(std::vector<Share>& shares, const LineTable& lines) {
+  std::sort(shares.begin(), shares.end(), [&](const Share& a, const Share& b) {
+    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    const std::string first = Describe(lines.line(a.line)), second = Describe(lines.line(b.line));
+    return std::tie(first, a.line) < std::tie(second, b.line);
+  });
+}
+
+void Add(LineBytes& sum, std::uint32_t line, const Block& block) {
+  sum.line = line;
+  sum.bytes += block.bytes;
+  ++sum.blocks;
+}
+
+std::vector<LineShare> ByLine(const std::vector<const Block*>& blocks, const LineTable& lines) {
+  struct Sum {
+    LineShare share;
+    std::unordered_map<std::uint32_t, LineBytes> callers;
+  };
+  std::unordered_map<std::uint32_t, Sum> sums;
+  for (const Block* block : blocks) {
+    const std::uint32_t line = lines.OfStack(block->stack), caller = lines.CallerOfStack(block->stack);
+    Sum& sum = sums[line];
+    Add(sum.share, line, *block);
+    Add(sum.callers[caller], caller, *block);
+  }
+  std::vector<LineShare> result;
+  result.reserve(sums.size());
+  for (auto& [line, sum] : sums) {
+    if (sum.callers.size() > 1) {
+      for (const auto& [caller, bytes] : sum.callers) sum.share.callers.push_back(bytes);
+      SortShares(sum.share.callers, lines);
+    }
+    result.push_back(std::move(sum.share));
+  }
+  SortShares(result, lines);
+  return result;
+}
+
+class CurveMaker {
+ public:
+  CurveMaker(std::int64_t begin_ns, std::int64_t end_ns)
+      : begin_ns_(begin_ns),
+        width_ns_(std::max<std::int64_t>(1, (end_ns - begin_ns) / static_cast<std::int64_t>(kCurvePoints) + 1)) {}
+  void Add(std::int64_t time_ns, std::uint64_t bytes) {
+    const std::size_t slot = std::min(
+        kCurvePoints - 1, static_cast<std::size_t>(std::max<std::int64_t>(0, time_ns - begin_ns_) / width_ns_));
+    // What was live before this change was live in every slot up to this one.
+    while (points_.size() <= slot)
+      points_.push_back({begin_ns_ + static_cast<std::int64_t>(points_.size()) * width_ns_, last_});
+    points_.back().bytes = std::max(points_.back().bytes, bytes);
+    last_ = bytes;
+  }
+  std::vector<CurvePoint> Finish(std::int64_t end_ns) {
+    Add(end_ns, last_);
+    return std::move(points_);
+  }
+
+ private:
+  std::int64_t begin_ns_, width_ns_;
+  std::uint64_t last_ = 0;
+  std::vector<CurvePoint> points_;
+};
+
+class ScopeMeter {
+ public:
+  ScopeMeter(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines)
+      : snapshot_(snapshot), blocks_(blocks), lines_(lines) {}
+
+  ScopeTotals Measure(const Scope& scope) {
+    ScopeTotals totals;
+    totals.scope = scope;
+    std::vector<const Block*> live;
+    for (const Block& block : blocks_.program) {
+      if (!InScope(scope, block)) continue;
+      if (block.allocated_at != 0) {
+        ++totals.allocations;
+        totals.allocated_bytes += block.bytes;
+      }
+      if (block.freed_at != kNoPosition) ++totals.frees;
+      if (!block.live) continue;
+      live.push_back(&block);
+      totals.live_bytes += block.bytes;
+      totals.live_reserved_bytes += block.reserved_bytes;
+    }
+    totals.live_blocks = live.size();
+    totals.live_by_line = ByLine(live, lines_);
+    Replay(totals, ChangesOf(scope, blocks_));
+    return totals;
+  }
+
+ private:
+  void Replay(ScopeTotals& totals, const std::vector<Change>& changes) {
+    std::int64_t first_ns = 0;
+    if (!snapshot_.completeness.events_complete() && snapshot_.events.size() != 0)
+      first_ns = snapshot_.events.time_ns.front();
+    CurveMaker curve(first_ns, std::max(snapshot_.process.duration_ns, first_ns));
+    std::uint64_t bytes = 0;
+    std::size_t peak_end = 0;  // changes[0, peak_end) lead to the peak
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      const Change& change = changes[i];
+      bytes = change.allocation ? bytes + change.block->bytes : bytes - std::min(bytes, change.block->bytes);
+      curve.Add(std::max(change.time_ns, first_ns), bytes);
+      if (bytes > totals.peak_bytes) {
+        totals.peak_bytes = bytes;
+        totals.peak_ns = std::max<std::int64_t>(change.time_ns, 0);
+        peak_end = i + 1;
+      }
+    }
+    totals.curve = curve.Finish(std::max(snapshot_.process.duration_ns, first_ns));
+    peak_end = CompareWithRecorder(totals, changes, peak_end, first_ns);
+    if (totals.basis != PeakBasis::kOutsideWindow) Compose(totals, changes, peak_end);
+  }
+
+  // The recorder keeps every device's peak exactly, whatever became of the events.
+  std::size_t CompareWithRecorder(ScopeTotals& totals, const std::vector<Change>& changes, std::size_t peak_end,
+                                  std::int64_t first_ns) {
+    const Device* device = nullptr;
+    for (const Device& candidate : snapshot_.devices) {
+      if (!totals.scope.host && candidate.ordinal == totals.scope.device) device = &candidate;
+    }
+    if (device == nullptr) {
+      if (!snapshot_.completeness.events_complete()) totals.basis = PeakBasis::kPartial;
+      return peak_end;
+    }
+    totals.name = device->name;
+    totals.capacity_bytes = device->total_bytes;
+    if (device->peak_bytes <= totals.peak_bytes) return peak_end;
+    totals.peak_bytes = device->peak_bytes;
+    totals.peak_ns = device->peak_ns;
+    totals.basis = device->peak_ns < first_ns ? PeakBasis::kOutsideWindow : PeakBasis::kPartial;
+    const auto after =
+        std::upper_bound(changes.begin(), changes.end(), device->peak_ns,
+                         [](std::int64_t time_ns, const Change& change) { return time_ns < change.time_ns; });
+    return static_cast<std::size_t>(after - changes.begin());
+  }
+
+  void Compose(ScopeTotals& totals, const std::vector<Change>& changes, std::size_t end) {
+    std::unordered_map<const Block*, bool> held;
+    for (std::size_t i = 0; i < end; ++i) {
+      if (changes[i].allocation)
+        held.emplace(changes[i].block, true);
+      else
+        held.erase(changes[i].block);
+    }
+    std::vector<const Block*> blocks;
+    for (const Block& block : blocks_.program) {
+      if (held.contains(&block)) blocks.push_back(&block);
+    }
+    totals.peak_blocks = blocks.size();
+    totals.peak_by_line = ByLine(blocks, lines_);
+    for (const LineShare& line : totals.peak_by_line) totals.composed_bytes += line.bytes;
+  }
+
+  const Snapshot& snapshot_;
+  const Blocks& blocks_;
+  const LineTable& lines_;
+};
+
+}  // namespace
+
+bool InScope(const Scope& scope, const Block& block) {
+  if (scope.host) return Blocks::OnHost(block.kind);
+  return Blocks::OnDevice(block.kind) && block.device == scope.device;
+}
+
+std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines) {
+  std::set<Scope> scopes;
+  for (const Device& device : snapshot.devices) scopes.insert({false, device.ordinal});
+  for (const Block& block : blocks.program) {
+    if (Blocks::OnHost(block.kind)) scopes.insert({true, 0});
+    if (Blocks::OnDevice(block.kind)) scopes.insert({false, block.device});
+  }
+  std::vector<ScopeTotals> result;
+  ScopeMeter meter(snapshot, blocks, lines);
+  for (const Scope& scope : scopes) result.push_back(meter.Measure(scope));  // false < true: devices come first
+  return result;
+}
+
+}  // namespace cuheap::analysis

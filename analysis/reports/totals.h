@@ -1,0 +1,67 @@
+// How much memory was held, when it was most, and by which lines: device by device, and host memory pinned for CUDA.
+#ifndef CUHEAP_ANALYSIS_REPORTS_TOTALS_H_
+#define CUHEAP_ANALYSIS_REPORTS_TOTALS_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/reports/blocks.h"
+#include "analysis/reports/lines.h"
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+// One device's memory, or the host's.
+struct Scope {
+  bool host = false;
+  std::uint32_t device = 0;
+  friend auto operator<=>(const Scope&, const Scope&) = default;
+};
+bool InScope(const Scope& scope, const Block& block);
+
+struct LineBytes {
+  std::uint32_t line = 0;  // index into the LineTable
+  std::uint64_t bytes = 0, blocks = 0;
+};
+
+struct LineShare : LineBytes {
+  std::vector<LineBytes> callers;  // if more than one line calls this one (a wrapper): who, most bytes first
+};
+
+struct CurvePoint {
+  std::int64_t time_ns = 0;
+  std::uint64_t bytes = 0;  // the most that was live from this point's time to the next point's
+};
+
+// Whether what is said of the peak is all of it.
+enum class PeakBasis : std::uint8_t {
+  kExact,          // the replay of the events reaches the recorder's own peak: composition complete
+  kPartial,        // the events of part of what was live then are lost: composition lacks bytes - composed_bytes
+  kOutsideWindow,  // the peak lies before the events that were kept: bytes and time are exact, no composition
+};
+
+struct ScopeTotals {
+  Scope scope;
+  std::string name;                               // of the device
+  std::uint64_t capacity_bytes = 0;               // of the device, 0: not known
+  std::uint64_t live_bytes = 0, live_blocks = 0;  // at the end, as requested
+  std::uint64_t live_reserved_bytes = 0;          // what those blocks occupy
+  std::uint64_t peak_bytes = 0, peak_blocks = 0;
+  std::int64_t peak_ns = 0;
+  PeakBasis basis = PeakBasis::kExact;
+  std::uint64_t composed_bytes = 0;     // what peak_by_line adds up to
+  std::vector<LineShare> peak_by_line;  // most bytes first, then by name of the line
+  std::vector<LineShare> live_by_line;
+  std::vector<CurvePoint> curve;  // at most kCurvePoints, from the window's start to the end
+  std::uint64_t allocations = 0, frees = 0, allocated_bytes = 0;  // in the window
+};
+inline constexpr std::size_t kCurvePoints = 240;
+
+// One entry for every device the process used and one for the host if it pinned memory; devices first, by ordinal.
+std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_TOTALS_H_

@@ -1,0 +1,112 @@
+#include "tools/simcuda/driver/copy.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tools/simcuda/driver/pool.h"
+#include "tools/simcuda/driver/queue.h"
+#include "tools/simcuda/driver/state.h"
+
+namespace simcuda {
+namespace {
+
+enum class Place { kPageable, kPinned, kDevice };
+
+// Sources up to this are copied aside during an asynchronous copy from pageable memory; for larger ones the call waits,
+// which the documentation allows and which bounds our memory.
+constexpr size_t kLargestStaged = size_t{16} << 20;
+
+size_t Extent(const CopySide& side, const Copy& copy) {
+  return (copy.depth - 1) * side.slice + (copy.height - 1) * side.pitch + copy.width;
+}
+
+CUresult FindPlace(const CopySide& side, const Copy& copy, Place* place) {
+  Memory& memory = State::Get().memory;
+  const Block* block = memory.Find(side.address);
+  if (block == nullptr || block->freeing) {
+    *place = Place::kPageable;
+    // Something in our own address ranges that is no block (any more) is no host memory either.
+    if (side.address == 0 || memory.InDeviceRange(side.address)) return CUDA_ERROR_INVALID_VALUE;
+    return side.expected == Expected::kDevice ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  }
+  if (Extent(side, copy) > block->size - (side.address - block->base)) return CUDA_ERROR_INVALID_VALUE;
+  *place = block->kind == Kind::kHost || block->kind == Kind::kRegistered ? Place::kPinned : Place::kDevice;
+  return CUDA_SUCCESS;
+}
+
+void CopyRows(const Copy& copy) {
+  for (size_t z = 0; z < copy.depth; ++z) {
+    for (size_t y = 0; y < copy.height; ++y) {
+      CopyBytes(copy.to.address + z * copy.to.slice + y * copy.to.pitch,
+                copy.from.address + z * copy.from.slice + y * copy.from.pitch, copy.width);
+    }
+  }
+}
+
+// The source's bytes, gathered without gaps.
+std::shared_ptr<std::vector<char>> Gather(const Copy& copy) {
+  auto bytes = std::make_shared<std::vector<char>>(copy.width * copy.height * copy.depth);
+  Copy gather = copy;
+  gather.to.address = reinterpret_cast<uint64_t>(bytes->data());
+  gather.to.pitch = copy.width;
+  gather.to.slice = copy.width * copy.height;
+  CopyRows(gather);
+  return bytes;
+}
+
+}  // namespace
+
+bool CheckAccess(Context& context, uint64_t address, size_t bytes) {
+  if (State::Get().memory.Covers(address, bytes) || InPoolPages(address, bytes)) return true;
+  context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  return false;
+}
+
+CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, Timing timing) {
+  Copy copy = original;
+  if (copy.width == 0 || copy.height == 0 || copy.depth == 0) return CUDA_SUCCESS;
+  Place to = Place::kPageable, from = Place::kPageable;
+  if (const CUresult result = FindPlace(copy.to, copy, &to)) return result;
+  if (const CUresult result = FindPlace(copy.from, copy, &from)) return result;
+  Engine& engine = State::Get().engine;
+  Context* context = stream->context;
+
+  bool complete = false;  // on return
+  bool staged = false;
+  if (to == Place::kDevice && from == Place::kPageable) {
+    // The synchronous form first waits for the stream, so its source is read in stream order.
+    if (timing == Timing::kSynchronous) engine.WaitStream(*stream);
+    staged = copy.width * copy.height * copy.depth <= kLargestStaged;
+    complete = !staged;
+  } else if (to != Place::kDevice && from != Place::kDevice) {
+    complete = true;
+  } else if (to != Place::kDevice) {
+    complete = timing == Timing::kSynchronous || to == Place::kPageable;
+  } else if (from != Place::kDevice) {
+    complete = timing == Timing::kSynchronous;
+    staged = timing == Timing::kAsynchronousCapturing;
+  }
+  std::shared_ptr<std::vector<char>> staging;
+  if (staged) {
+    staging = Gather(copy);
+    copy.from.address = reinterpret_cast<uint64_t>(staging->data());
+    copy.from.pitch = copy.width;
+    copy.from.slice = copy.width * copy.height;
+    from = Place::kPageable;
+  }
+  auto work = NewWork("copy", [copy, to, from, staging, context] {
+    if (to != Place::kPageable && !CheckAccess(*context, copy.to.address, Extent(copy.to, copy))) return Outcome::kDone;
+    if (from != Place::kPageable && !CheckAccess(*context, copy.from.address, Extent(copy.from, copy))) return Outcome::kDone;
+    CopyRows(copy);
+    return Outcome::kDone;
+  });
+  // 20 GB/s over the bus, 2 TB/s within a device: the order of magnitude is all that the simulated clock promises.
+  const size_t bytes = copy.width * copy.height * copy.depth;
+  work->cost_ns = 1500 + (to == Place::kDevice && from == Place::kDevice ? bytes / 2000 : bytes / 20);
+  engine.Enqueue(stream, work);
+  if (complete) engine.Wait(work);
+  return complete ? context->sticky : CUDA_SUCCESS;
+}
+
+}  // namespace simcuda

@@ -1,0 +1,53 @@
+// One plan for every copy function: a box of rows between two places.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "tools/simcuda/driver/context.h"
+#include "tools/simcuda/driver/stream.h"
+
+namespace simcuda {
+
+// What the function's name says about one side.
+enum class Expected {
+  kHost,    // any host memory
+  kDevice,  // an address that the driver knows
+  kAny,     // the address decides (unified addressing)
+};
+
+struct CopySide {
+  uint64_t address = 0;
+  size_t pitch = 0;   // bytes from row to row
+  size_t slice = 0;   // bytes from plane to plane
+  Expected expected = Expected::kAny;
+};
+
+struct Copy {
+  CopySide to, from;
+  size_t width = 0;   // bytes
+  size_t height = 1, depth = 1;
+};
+
+enum class Timing {
+  kSynchronous,
+  kAsynchronous,
+  kAsynchronousCapturing,  // asynchronous, but the source is read during the call
+};
+
+// Queues the copy in `stream` and waits as the Driver API reference's "API synchronization behavior" says:
+//   synchronous:  pageable host -> device  returns once the source was read; the bytes arrive later
+//                 device -> device         does not wait at all
+//                 anything else            complete on return
+//   asynchronous: pageable host -> device  the source is read during the call (large ones: complete on return)
+//                 device -> pageable host  complete on return
+//                 host -> host             complete on return
+//                 anything else            later
+// Errors: INVALID_VALUE when a side is not what its name says or leaves its block.
+CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& copy, Timing timing);
+
+// Whether queued work may touch the range now; if not the context gets CUDA_ERROR_ILLEGAL_ADDRESS, as on a GPU.
+bool CheckAccess(Context& context, uint64_t address, size_t bytes);
+
+}  // namespace simcuda

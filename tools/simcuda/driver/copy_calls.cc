@@ -1,0 +1,194 @@
+// Memory Management (Driver API reference 6.13): copies of linear memory.
+#include "entry_points.h"
+#include "tools/simcuda/driver/copy.h"
+#include "tools/simcuda/driver/state.h"
+
+namespace simcuda {
+namespace {
+
+uint64_t Address(const void* host) { return reinterpret_cast<uint64_t>(host); }
+
+Copy Linear(uint64_t to, Expected to_kind, uint64_t from, Expected from_kind, size_t bytes) {
+  Copy copy;
+  copy.to = {to, bytes, bytes, to_kind};
+  copy.from = {from, bytes, bytes, from_kind};
+  copy.width = bytes;
+  return copy;
+}
+
+// The synchronous functions work in the default stream of their variant.
+CUresult CopyNow(const Copy& copy) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = FindStream(nullptr, &stream)) return result;
+  return QueueCopy(stream, copy, Timing::kSynchronous);
+}
+
+CUresult CopyLater(const Copy& copy, CUstream handle) {
+  SIMCUDA_CURRENT(context);
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = FindStream(handle, &stream)) return result;
+  return QueueCopy(stream, copy, Timing::kAsynchronous);
+}
+
+constexpr Expected kHost = Expected::kHost, kDevice = Expected::kDevice, kAny = Expected::kAny;
+
+CUresult FindContexts(CUcontext first, CUcontext second, Context** a, Context** b) {
+  if (const CUresult result = ContextOrCurrent(first, a)) return result;
+  return ContextOrCurrent(second, b);
+}
+
+}  // namespace
+
+CUresult impl::cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  return CopyNow(Linear(dst, kAny, src, kAny, ByteCount));
+}
+
+CUresult impl::cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+  return CopyLater(Linear(dst, kAny, src, kAny, ByteCount), hStream);
+}
+
+CUresult impl::cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
+  return CopyNow(Linear(dstDevice, kDevice, Address(srcHost), kHost, ByteCount));
+}
+
+CUresult impl::cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream hStream) {
+  return CopyLater(Linear(dstDevice, kDevice, Address(srcHost), kHost, ByteCount), hStream);
+}
+
+CUresult impl::cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+  return CopyNow(Linear(Address(dstHost), kHost, srcDevice, kDevice, ByteCount));
+}
+
+CUresult impl::cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  return CopyLater(Linear(Address(dstHost), kHost, srcDevice, kDevice, ByteCount), hStream);
+}
+
+CUresult impl::cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+  return CopyNow(Linear(dstDevice, kDevice, srcDevice, kDevice, ByteCount));
+}
+
+CUresult impl::cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  return CopyLater(Linear(dstDevice, kDevice, srcDevice, kDevice, ByteCount), hStream);
+}
+
+// "Serialized with respect to all pending and future asynchronous work into the current context, srcContext and
+// dstContext": all of it is waited for, and the copy is complete on return.
+CUresult impl::cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                            size_t ByteCount) {
+  Context *to = nullptr, *from = nullptr;
+  SIMCUDA_CURRENT(context);
+  if (const CUresult result = FindContexts(dstContext, srcContext, &to, &from)) return result;
+  Engine& engine = State::Get().engine;
+  for (Context* each : {context, to, from}) engine.WaitContext(*each);
+  const CUresult result = CopyNow(Linear(dstDevice, kDevice, srcDevice, kDevice, ByteCount));
+  if (result == CUDA_SUCCESS) engine.WaitContext(*context);
+  return result;
+}
+
+CUresult impl::cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                                 size_t ByteCount, CUstream hStream) {
+  Context *to = nullptr, *from = nullptr;
+  if (const CUresult result = FindContexts(dstContext, srcContext, &to, &from)) return result;
+  return CopyLater(Linear(dstDevice, kDevice, srcDevice, kDevice, ByteCount), hStream);
+}
+
+namespace {
+
+// CUDA_MEMCPY2D and CUDA_MEMCPY3D name their fields alike.
+template <typename Params>
+bool FillSide(CUmemorytype type, const void* host, CUdeviceptr device, CopySide* side, const Params&) {
+  switch (type) {
+    case CU_MEMORYTYPE_HOST: side->address = Address(host); side->expected = kHost; return true;
+    case CU_MEMORYTYPE_DEVICE: side->address = device; side->expected = kDevice; return true;
+    case CU_MEMORYTYPE_UNIFIED: side->address = device; side->expected = kAny; return true;
+    default: return false;
+  }
+}
+
+// Errors: NOT_SUPPORTED for arrays, INVALID_VALUE for pitches that do not hold a row.
+CUresult FromParams(const CUDA_MEMCPY2D& p, Copy* copy) {
+  if (p.srcMemoryType == CU_MEMORYTYPE_ARRAY || p.dstMemoryType == CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!FillSide(p.srcMemoryType, p.srcHost, p.srcDevice, &copy->from, p)) return CUDA_ERROR_INVALID_VALUE;
+  if (!FillSide(p.dstMemoryType, p.dstHost, p.dstDevice, &copy->to, p)) return CUDA_ERROR_INVALID_VALUE;
+  copy->width = p.WidthInBytes;
+  copy->height = p.Height;
+  copy->from.pitch = p.srcPitch != 0 ? p.srcPitch : p.WidthInBytes + p.srcXInBytes;
+  copy->to.pitch = p.dstPitch != 0 ? p.dstPitch : p.WidthInBytes + p.dstXInBytes;
+  if (copy->from.pitch < p.srcXInBytes + p.WidthInBytes && p.Height > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (copy->to.pitch < p.dstXInBytes + p.WidthInBytes && p.Height > 1) return CUDA_ERROR_INVALID_VALUE;
+  copy->from.address += p.srcY * copy->from.pitch + p.srcXInBytes;
+  copy->to.address += p.dstY * copy->to.pitch + p.dstXInBytes;
+  return CUDA_SUCCESS;
+}
+
+template <typename Params>
+CUresult FromParams3D(const Params& p, Copy* copy) {
+  if (p.srcMemoryType == CU_MEMORYTYPE_ARRAY || p.dstMemoryType == CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+  if (p.srcLOD != 0 || p.dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!FillSide(p.srcMemoryType, p.srcHost, p.srcDevice, &copy->from, p)) return CUDA_ERROR_INVALID_VALUE;
+  if (!FillSide(p.dstMemoryType, p.dstHost, p.dstDevice, &copy->to, p)) return CUDA_ERROR_INVALID_VALUE;
+  copy->width = p.WidthInBytes;
+  copy->height = p.Height;
+  copy->depth = p.Depth;
+  copy->from.pitch = p.srcPitch != 0 ? p.srcPitch : p.WidthInBytes + p.srcXInBytes;
+  copy->to.pitch = p.dstPitch != 0 ? p.dstPitch : p.WidthInBytes + p.dstXInBytes;
+  copy->from.slice = copy->from.pitch * (p.srcHeight != 0 ? p.srcHeight : p.Height + p.srcY);
+  copy->to.slice = copy->to.pitch * (p.dstHeight != 0 ? p.dstHeight : p.Height + p.dstY);
+  if (copy->from.pitch < p.srcXInBytes + p.WidthInBytes || copy->to.pitch < p.dstXInBytes + p.WidthInBytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (copy->from.slice < copy->from.pitch * (p.srcY + p.Height) || copy->to.slice < copy->to.pitch * (p.dstY + p.Height)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  copy->from.address += p.srcZ * copy->from.slice + p.srcY * copy->from.pitch + p.srcXInBytes;
+  copy->to.address += p.dstZ * copy->to.slice + p.dstY * copy->to.pitch + p.dstXInBytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult impl::cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
+  Copy copy;
+  if (pCopy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = FromParams(*pCopy, &copy)) return result;
+  return CopyNow(copy);
+}
+
+CUresult impl::cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) { return impl::cuMemcpy2D_v2(pCopy); }
+
+CUresult impl::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+  Copy copy;
+  if (pCopy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = FromParams(*pCopy, &copy)) return result;
+  return CopyLater(copy, hStream);
+}
+
+CUresult impl::cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
+  Copy copy;
+  if (pCopy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = FromParams3D(*pCopy, &copy)) return result;
+  return CopyNow(copy);
+}
+
+CUresult impl::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+  Copy copy;
+  if (pCopy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = FromParams3D(*pCopy, &copy)) return result;
+  return CopyLater(copy, hStream);
+}
+
+CUresult impl::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* pCopy) {
+  Copy copy;
+  if (pCopy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = FromParams3D(*pCopy, &copy)) return result;
+  return CopyNow(copy);
+}
+
+CUresult impl::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) {
+  Copy copy;
+  if (pCopy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = FromParams3D(*pCopy, &copy)) return result;
+  return CopyLater(copy, hStream);
+}
+
+}  // namespace simcuda

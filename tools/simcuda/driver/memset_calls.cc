@@ -1,0 +1,107 @@
+// Memory Management (Driver API reference 6.13): memsets. "The cudaMemset functions are asynchronous with respect to the
+// host except when the target is pinned host memory or a Unified Memory region, in which case they are fully synchronous."
+#include <algorithm>
+#include <cstring>
+
+#include "entry_points.h"
+#include "tools/simcuda/driver/copy.h"
+#include "tools/simcuda/driver/queue.h"
+#include "tools/simcuda/driver/state.h"
+
+namespace simcuda {
+namespace {
+
+struct Fill {
+  uint64_t address = 0;
+  size_t pitch = 0;         // bytes from row to row
+  uint32_t value = 0;
+  size_t element = 1;       // 1, 2 or 4 bytes
+  size_t width = 0;         // elements
+  size_t height = 1;
+};
+
+void FillRow(uint64_t address, const Fill& fill) {
+  const size_t bytes = fill.width * fill.element;
+  unsigned char pattern[4];
+  std::memcpy(pattern, &fill.value, sizeof pattern);
+  if (std::all_of(pattern, pattern + fill.element, [&](unsigned char byte) { return byte == pattern[0]; })) {
+    return FillBytes(address, pattern[0], bytes);
+  }
+  auto* target = reinterpret_cast<unsigned char*>(address);
+  for (size_t i = 0; i < bytes; i += fill.element) std::memcpy(target + i, pattern, fill.element);
+}
+
+CUresult QueueFill(const std::shared_ptr<Stream>& stream, const Fill& fill, bool synchronous) {
+  if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
+  if (fill.address % fill.element != 0 || fill.pitch % fill.element != 0) return CUDA_ERROR_INVALID_VALUE;
+  const size_t row = fill.width * fill.element;
+  if (fill.height > 1 && fill.pitch < row) return CUDA_ERROR_INVALID_VALUE;
+  const size_t extent = (fill.height - 1) * fill.pitch + row;
+  const Block* block = State::Get().memory.Find(fill.address);
+  if (block == nullptr || block->freeing || extent > block->size - (fill.address - block->base)) return CUDA_ERROR_INVALID_VALUE;
+  const bool host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool && block->kind != Kind::kVirtual;
+  Context* context = stream->context;
+  auto work = NewWork("memset", [fill, extent, context] {
+    if (!CheckAccess(*context, fill.address, extent)) return Outcome::kDone;
+    for (size_t y = 0; y < fill.height; ++y) FillRow(fill.address + y * fill.pitch, fill);
+    return Outcome::kDone;
+  });
+  work->cost_ns = 1500 + extent / 2000;
+  Engine& engine = State::Get().engine;
+  engine.Enqueue(stream, work);
+  if (synchronous && host_visible) engine.Wait(work);
+  return CUDA_SUCCESS;
+}
+
+CUresult FillNow(const Fill& fill) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = FindStream(nullptr, &stream)) return result;
+  return QueueFill(stream, fill, true);
+}
+
+CUresult FillLater(const Fill& fill, CUstream handle) {
+  SIMCUDA_CURRENT(context);
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = FindStream(handle, &stream)) return result;
+  return QueueFill(stream, fill, false);
+}
+
+}  // namespace
+
+CUresult impl::cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) { return FillNow({dstDevice, 0, uc, 1, N}); }
+CUresult impl::cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) { return FillNow({dstDevice, 0, us, 2, N}); }
+CUresult impl::cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) { return FillNow({dstDevice, 0, ui, 4, N}); }
+
+CUresult impl::cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
+  return FillNow({dstDevice, dstPitch, uc, 1, Width, Height});
+}
+CUresult impl::cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
+  return FillNow({dstDevice, dstPitch, us, 2, Width, Height});
+}
+CUresult impl::cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
+  return FillNow({dstDevice, dstPitch, ui, 4, Width, Height});
+}
+
+CUresult impl::cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
+  return FillLater({dstDevice, 0, uc, 1, N}, hStream);
+}
+CUresult impl::cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
+  return FillLater({dstDevice, 0, us, 2, N}, hStream);
+}
+CUresult impl::cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
+  return FillLater({dstDevice, 0, ui, 4, N}, hStream);
+}
+CUresult impl::cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height,
+                                 CUstream hStream) {
+  return FillLater({dstDevice, dstPitch, uc, 1, Width, Height}, hStream);
+}
+CUresult impl::cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height,
+                                  CUstream hStream) {
+  return FillLater({dstDevice, dstPitch, us, 2, Width, Height}, hStream);
+}
+CUresult impl::cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height,
+                                  CUstream hStream) {
+  return FillLater({dstDevice, dstPitch, ui, 4, Width, Height}, hStream);
+}
+
+}  // namespace simcuda
