@@ -29,6 +29,7 @@ bool LoadDriverCalls(DriverCalls& calls) {
   if (library == nullptr) return false;
   auto resolve = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
   if (resolve == nullptr) return false;
+  calls.library = library;
   void* probe = nullptr;
   resolve("", &probe, 0, kPlain, nullptr);  // the vendor's runtime begins with this probe and ignores its answer
 #define CALL(name, version) Find(resolve, "cu" #name, version, kPlain, calls.name);

@@ -34,6 +34,7 @@ struct DriverCalls {
 #undef STREAM_CALL
 #undef CALL
   PFN_cuGetProcAddress_v12000 GetProcAddress;
+  void* library;  // of dlopen
   StreamCalls legacy;
   StreamCalls per_thread;
 };

@@ -1,6 +1,7 @@
 // CUDA Runtime API, "Execution Control", "Occupancy", and the launch entry points of crt/device_functions.h.
 #include <climits>
 
+#include "tools/simcuda/runtime/compiler_entry_points.h"
 #include "tools/simcuda/runtime/registry.h"
 #include "tools/simcuda/runtime/stream_variants.h"
 

@@ -1,8 +1,7 @@
-// The entry points that the compiler's generated code calls: declared in crt/host_runtime.h and
-// crt/device_functions.h of the toolkit. Those headers are not on every machine that builds this, so the functions are
-// declared here; tests/tools/simcuda_runtime compares the declarations where the headers are.
+// The entry points that the compiler's generated code calls.
+#include "tools/simcuda/runtime/compiler_entry_points.h"
 #include "tools/simcuda/runtime/registry.h"
-#include "tools/simcuda/runtime/stream_variants.h"
+#include "tools/simcuda/runtime/runtime.h"
 
 using cuheap::simcudart::Binary;
 using cuheap::simcudart::DriverCalls;
@@ -43,8 +42,8 @@ SIMCUDART_EXPORT void __cudaRegisterManagedVar(void** handle, void** host_pointe
 
 // Texture and surface references left CUDA with version 12; old objects may still register them, and nothing can use
 // them afterwards.
-SIMCUDART_EXPORT void __cudaRegisterTexture(void**, const void*, const void**, const char*, int, int, int) {}
-SIMCUDART_EXPORT void __cudaRegisterSurface(void**, const void*, const void**, const char*, int, int) {}
+SIMCUDART_EXPORT void __cudaRegisterTexture(void**, const textureReference*, const void**, const char*, int, int, int) {}
+SIMCUDART_EXPORT void __cudaRegisterSurface(void**, const surfaceReference*, const void**, const char*, int, int) {}
 
 SIMCUDART_EXPORT char __cudaInitModule(void** handle) {
   cudaError_t error =

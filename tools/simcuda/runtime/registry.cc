@@ -1,11 +1,26 @@
 #include "tools/simcuda/runtime/registry.h"
 
+#include <dlfcn.h>
+
 namespace cuheap::simcudart {
 
 Registry& Registry::Get() {
   static Registry* const registry = new Registry();
   return *registry;
 }
+
+namespace {
+
+// The simulated driver doesn't read device code, so it is told which variables there are (tools/simcuda/simcuda.h).
+// Another driver has no such function and needs none.
+void DeclareVariable(const Variable& variable) {
+  using Declare = CUresult (*)(const char* name, std::size_t bytes, int managed);
+  static const auto declare =
+      reinterpret_cast<Declare>(dlsym(Runtime::Get().driver().library, "simcuda_declare_variable"));
+  if (declare != nullptr) declare(variable.name, variable.bytes, variable.managed != nullptr ? 1 : 0);
+}
+
+}  // namespace
 
 Binary* Registry::AddBinary(const void* image) {
   auto* binary = new Binary();
@@ -60,8 +75,15 @@ CUresult Registry::Load(Binary& binary, CUlibrary* library) {
   void* value = reinterpret_cast<void*>(1);
   CUresult result =
       Runtime::Get().driver().LibraryLoadData(library, binary.image, nullptr, nullptr, 0, &option, &value, 1);
-  if (result == CUDA_SUCCESS) binary.library.store(*library, std::memory_order_release);
-  return result;
+  if (result != CUDA_SUCCESS) return result;
+  {
+    std::shared_lock variables(mutex_);
+    for (const void* symbol : binary.symbols) {
+      if (auto found = variables_.find(symbol); found != variables_.end()) DeclareVariable(*found->second);
+    }
+  }
+  binary.library.store(*library, std::memory_order_release);
+  return CUDA_SUCCESS;
 }
 
 CUresult Registry::Initialise(Binary* binary) {
