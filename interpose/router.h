@@ -139,9 +139,12 @@ class Router : private SyncListener, private SyncPoolObserver {
   template <class Call>
   CUresult ContextGoes(std::uint64_t context, Call&& call, bool only_if_inactive = false, int device = -1) {
     if (context != 0) helper_.Close(context);
+    // Neither may the pool, for another thread's request, free memory there while the driver tears it down.
+    if (context != 0 && pool_ != nullptr) pool_->ContextDestroying(context);
     const CUresult result = Observe(call());
     const bool gone = result == CUDA_SUCCESS && (!only_if_inactive || PrimaryInactive(device));
     if (gone && context != 0) ContextGone(context);
+    if (!gone && context != 0 && pool_ != nullptr) pool_->ContextKept(context);
     if (context != 0) helper_.Reopen(context);
     return result;
   }
