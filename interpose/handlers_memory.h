@@ -286,11 +286,17 @@ template <>
 struct Handler<Effect::kOpenIpc> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
-      allocation.address = made ? *out : 0;
-      allocation.bytes = made ? router.DriverRange(*out) : 0;
-    };
-    return ForwardAllocation(router, journal::AllocationKind::kImported, fill, real, out, handle, flags);
+    const CUresult result = router.ForwardWithRescue(real, out, handle, flags);
+    if (result == CUDA_SUCCESS && !router.imports().Opened(*out)) return result;
+    recorder::Allocation allocation;
+    allocation.kind = journal::AllocationKind::kImported;
+    if (result == CUDA_SUCCESS) {
+      allocation.address = *out;
+      allocation.bytes = router.DriverRange(*out);
+    }
+    allocation.stack = recorder::CaptureStack().id;
+    router.RecordAllocation(result, allocation, router.Where());
+    return result;
   }
 };
 
@@ -298,7 +304,11 @@ template <>
 struct Handler<Effect::kCloseIpc> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address) {
-    return router.ForwardFree(address, journal::AllocationKind::kNone, 0, real, address);
+    const CUresult result = router.imports().EndedByClose(address)
+                                ? router.ForwardFree(address, journal::AllocationKind::kNone, 0, real, address)
+                                : router.Forward(real, address);
+    if (result == CUDA_SUCCESS) router.imports().Closed(address);
+    return result;
   }
 };
 

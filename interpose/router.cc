@@ -106,6 +106,11 @@ recorder::FreeToken Router::Freeing(std::uint64_t address, std::uint64_t stream,
   return recorder::Freeing(address, flags, stream, 0, kind);
 }
 
+bool Router::BeginsLiveBlock(CUdeviceptr address) const {
+  const std::optional<PoolBlock> block = pool_->Find(address);
+  return block && block->address == address;
+}
+
 CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, recorder::Allocation& allocation) {
   ContextSeen(place.context);
   const AllocateOutcome served = pool_->Allocate(place.context, place.device, bytes);
@@ -130,7 +135,7 @@ std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t
   // Recorded first: once the pool has it, another thread may be given the address.
   const recorder::FreeToken token = Freeing(address, stream, journal::AllocationKind::kNone);
   // What was captured with this address may be replayed as long as the graph lives.
-  if (captures_.AnyOpen()) pool_->Pin(address);
+  if (captures_.AnyOpen() && BeginsLiveBlock(address)) pool_->Pin(address);
   const FreeOutcome freed = pool_->Free(address);
   if (freed.status != FreeStatus::kFreed) {
     if (token.known) recorder::FreeFailed(token, CUDA_ERROR_INVALID_VALUE);

@@ -26,6 +26,7 @@
 #include "interpose/driver_memory.h"
 #include "interpose/free_barrier.h"
 #include "interpose/hook_list.h"
+#include "interpose/import_book.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/physical_book.h"
 #include "interpose/recorder/recorder.h"
@@ -62,6 +63,7 @@ class Router : private SyncListener, private SyncPoolObserver {
   CaptureWatch& captures() { return captures_; }
   FreeBarrier& barrier() { return barrier_; }
   PhysicalBook& physical() { return physical_; }
+  ImportBook& imports() { return imports_; }
   ContextBook& contexts() { return contexts_; }
   // Null in observe mode. In pass-through it stays, for the blocks that the program still holds.
   SyncPool* pool() { return pool_.get(); }
@@ -161,6 +163,7 @@ class Router : private SyncListener, private SyncPoolObserver {
   }
 
  private:
+  bool BeginsLiveBlock(CUdeviceptr address) const;
   void PassThrough(CUresult reason);
   bool GiveBackIdle();
   void DeviceSeen(int device);
@@ -184,6 +187,7 @@ class Router : private SyncListener, private SyncPoolObserver {
   CaptureWatch captures_;
   FreeBarrier barrier_;
   PhysicalBook physical_;
+  ImportBook imports_;
   ContextBook contexts_;
   SyncHelper helper_;
   DriverMemory memory_;

@@ -1,0 +1,116 @@
+#include "tests/interpose/fake_cuda.h"
+
+#include <algorithm>
+
+#include "tests/interpose/fake_recorder.h"
+
+namespace cuheap::testing {
+namespace {
+
+constexpr std::size_t kAlignment = 512;
+
+FakeCuda& Fake() { return *FakeCuda::instance; }
+
+void Log(const char* name) { fake_recorder->Append(name); }
+
+CUresult GetCurrent(CUcontext* context) { return *context = Fake().current, CUDA_SUCCESS; }
+CUresult GetDevice(CUdevice* device) { return *device = 0, Fake().context_error; }
+CUresult SetCurrent(CUcontext) { return CUDA_SUCCESS; }
+CUresult Push(CUcontext) { return Log("cuCtxPushCurrent"), CUDA_SUCCESS; }
+CUresult Pop(CUcontext*) { return CUDA_SUCCESS; }
+CUresult IsCapturing(CUstream, CUstreamCaptureStatus* status) { return *status = Fake().capture_status, CUDA_SUCCESS; }
+CUresult PrimaryState(CUdevice, unsigned int*, int* active) { return *active = Fake().primary_active, CUDA_SUCCESS; }
+
+}  // namespace
+
+FakeCuda* FakeCuda::instance = nullptr;
+
+FakeCuda::FakeCuda() { instance = this; }
+
+void FakeCuda::ReleaseSynchronize() {
+  const std::lock_guard lock(mutex);
+  hold_synchronize = false;
+  changed.notify_all();
+}
+
+DriverFunctions FakeCuda::Functions() const {
+  DriverFunctions functions;
+  functions.cuCtxGetCurrent = GetCurrent;
+  functions.cuCtxGetDevice = GetDevice;
+  functions.cuCtxSetCurrent = SetCurrent;
+  functions.cuCtxPushCurrent_v2 = Push;
+  functions.cuCtxPopCurrent_v2 = Pop;
+  functions.cuCtxSynchronize = FakeSynchronize;
+  functions.cuMemAlloc_v2 = FakeMemAlloc;
+  functions.cuMemFree_v2 = FakeMemFree;
+  functions.cuStreamIsCapturing = IsCapturing;
+  functions.cuDevicePrimaryCtxGetState = PrimaryState;
+  functions.cuMemGetAddressRange_v2 = FakeGetAddressRange;
+  return functions;
+}
+
+CUresult FakeMemAlloc(CUdeviceptr* out, std::size_t bytes) {
+  FakeCuda& fake = Fake();
+  const std::lock_guard lock(fake.mutex);
+  Log("cuMemAlloc");
+  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (fake.used + bytes > fake.limit) return CUDA_ERROR_OUT_OF_MEMORY;
+  fake.used += bytes;
+  *out = fake.next;
+  fake.live[fake.next] = bytes;
+  fake.next += (bytes + kAlignment - 1) / kAlignment * kAlignment + (std::size_t{2} << 20);
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeMemFree(CUdeviceptr address) {
+  FakeCuda& fake = Fake();
+  const std::lock_guard lock(fake.mutex);
+  Log("cuMemFree");
+  if (address == 0) return CUDA_SUCCESS;
+  const auto found = fake.live.find(address);
+  if (found == fake.live.end()) return CUDA_ERROR_INVALID_VALUE;
+  fake.used -= found->second;
+  fake.live.erase(found);
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeSynchronize() {
+  FakeCuda& fake = Fake();
+  std::unique_lock lock(fake.mutex);
+  Log("cuCtxSynchronize");
+  fake.changed.wait(lock, [&fake] { return !fake.hold_synchronize; });
+  return fake.synchronize_result;
+}
+
+CUresult FakeMemHostAlloc(void** out, std::size_t bytes, unsigned int) {
+  CUdeviceptr address = 0;
+  Log("cuMemHostAlloc");
+  const CUresult result = FakeMemAlloc(&address, bytes);
+  if (result == CUDA_SUCCESS) *out = reinterpret_cast<void*>(address);
+  return result;
+}
+
+CUresult FakeGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+  FakeCuda& fake = Fake();
+  const std::lock_guard lock(fake.mutex);
+  auto found = fake.live.upper_bound(address);
+  if (found == fake.live.begin()) return CUDA_ERROR_NOT_FOUND;
+  --found;
+  if (address - found->first >= found->second) return CUDA_ERROR_NOT_FOUND;
+  *base = found->first;
+  *bytes = found->second;
+  return CUDA_SUCCESS;
+}
+
+int Calls(const std::string& name) {
+  const std::lock_guard lock(fake_recorder->mutex);
+  return static_cast<int>(std::count(fake_recorder->log.begin(), fake_recorder->log.end(), name));
+}
+
+int Position(const std::string& name) {
+  const std::lock_guard lock(fake_recorder->mutex);
+  const auto found = std::find(fake_recorder->log.begin(), fake_recorder->log.end(), name);
+  return found == fake_recorder->log.end() ? -1 : static_cast<int>(found - fake_recorder->log.begin());
+}
+
+}  // namespace cuheap::testing

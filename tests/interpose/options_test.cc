@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "interpose/options/option_parse.h"
+
+namespace cuheap::options {
+namespace {
+
+Rejection ParseFrom(const std::map<std::string, std::string>& environment, Options* options) {
+  return ParseAll(
+      [&](const char* name) {
+        const auto found = environment.find(name);
+        return found == environment.end() ? nullptr : found->second.c_str();
+      },
+      options);
+}
+
+TEST(Options, DefaultsAreValidAndHold) {
+  Options options;
+  EXPECT_EQ(ParseFrom({}, &options).variable, nullptr);
+  EXPECT_EQ(options.mode, Mode::kDefault);
+  EXPECT_TRUE(options.pack);
+  EXPECT_EQ(options.free_barrier, Barrier::kAuto);
+  EXPECT_EQ(options.event_memory, 256u << 20);
+  EXPECT_EQ(options.quarantine_limit, 1u << 30);
+  EXPECT_FALSE(options.test_no_quarantine);
+}
+
+TEST(Options, ValuesAreRead) {
+  Options options;
+  EXPECT_EQ(ParseFrom({{"CUHEAP_DIR", "/some where"},
+                       {"CUHEAP_MODE", "observe"},
+                       {"CUHEAP_PACK", "off"},
+                       {"CUHEAP_FREE_BARRIER", "never"},
+                       {"CUHEAP_STACK_DEPTH", "20"},
+                       {"CUHEAP_QUARANTINE_LIMIT", "3MiB"}},
+                      &options)
+                .variable,
+            nullptr);
+  EXPECT_EQ(options.dir, "/some where");
+  EXPECT_EQ(options.mode, Mode::kObserve);
+  EXPECT_FALSE(options.pack);
+  EXPECT_EQ(options.free_barrier, Barrier::kNever);
+  EXPECT_EQ(options.stack_depth, 20u);
+  EXPECT_EQ(options.quarantine_limit, 3u << 20);
+}
+
+TEST(Options, AnEmptyTextIsTheDefault) {
+  Options options;
+  EXPECT_EQ(ParseFrom({{"CUHEAP_MODE", ""}}, &options).variable, nullptr);
+}
+
+TEST(Options, WhatIsNotUnderstoodIsNamedWithARemedy) {
+  const std::map<std::string, std::string> bad = {
+      {"CUHEAP_MODE", "pool"},           {"CUHEAP_MODE ", ""},
+      {"CUHEAP_STACK_DEPTH", "0"},       {"CUHEAP_STACK_DEPTH", "-1"},
+      {"CUHEAP_EVENT_MEMORY", "1t"},     {"CUHEAP_QUARANTINE_LIMIT", "99999999999999999999"},
+      {"CUHEAP_SYNC_DEADLINE_MS", "1s"}, {"CUHEAP_PACK", "maybe"},
+  };
+  for (const auto& [name, value] : bad) {
+    if (value.empty()) continue;
+    Options options;
+    const std::map<std::string, std::string> environment = {{name, value}};  // the rejection refers to it
+    const Rejection rejection = ParseFrom(environment, &options);
+    ASSERT_NE(rejection.variable, nullptr) << name << "=" << value;
+    EXPECT_EQ(rejection.variable, name);
+    EXPECT_EQ(rejection.value, value);
+    EXPECT_STRNE(rejection.remedy, "");
+  }
+}
+
+TEST(Options, DescriptionsValidateAsTheParserDoes) {
+  for (const Description& description : kDescriptions) {
+    const char* remedy = "";
+    EXPECT_TRUE(Valid(description, description.default_value, &remedy)) << description.variable;
+    if (description.kind != Kind::kText) {
+      EXPECT_FALSE(Valid(description, "?", &remedy));
+      EXPECT_STRNE(remedy, "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cuheap::options
