@@ -211,8 +211,23 @@ void Router::ContextSeen(std::uint64_t context) {
   if (contexts_.Seen(context) > 1) pool_->PeersEnabled();
 }
 
-void Router::ContextGone(std::uint64_t context) {
-  if (pool_ != nullptr) pool_->ContextDestroyed(context);
+void Router::ContextGoing(std::uint64_t context) {
+  if (context == 0) return;
+  if (pool_ != nullptr) pool_->ContextDestroying(context);
+  helper_.Close(context);
+}
+
+void Router::ContextWent(std::uint64_t context, bool gone) {
+  if (context == 0) return;
+  if (pool_ != nullptr) {
+    if (gone) {
+      pool_->ContextDestroyed(context);
+    } else {
+      pool_->ContextKept(context);
+    }
+  }
+  helper_.Reopen(context);
+  if (!gone) return;
   barrier_.ContextDestroyed(context);
   contexts_.Gone(context);
   recorder::ContextDestroyed(context);

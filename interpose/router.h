@@ -140,14 +140,10 @@ class Router : private SyncListener, private SyncPoolObserver {
   // A context (or a device's primary one) is destroyed by call(). 0: not known which.
   template <class Call>
   CUresult ContextGoes(std::uint64_t context, Call&& call, bool only_if_inactive = false, int device = -1) {
-    if (context != 0) helper_.Close(context);
-    // Neither may the pool, for another thread's request, free memory there while the driver tears it down.
-    if (context != 0 && pool_ != nullptr) pool_->ContextDestroying(context);
+    ContextGoing(context);
     const CUresult result = Observe(call());
     const bool gone = result == CUDA_SUCCESS && (!only_if_inactive || PrimaryInactive(device));
-    if (gone && context != 0) ContextGone(context);
-    if (!gone && context != 0 && pool_ != nullptr) pool_->ContextKept(context);
-    if (context != 0) helper_.Reopen(context);
+    ContextWent(context, gone);
     return result;
   }
   void ContextSeen(std::uint64_t context);
@@ -168,7 +164,8 @@ class Router : private SyncListener, private SyncPoolObserver {
   bool GiveBackIdle();
   void DeviceSeen(int device);
   bool PrimaryInactive(int device) const;
-  void ContextGone(std::uint64_t context);
+  void ContextGoing(std::uint64_t context);
+  void ContextWent(std::uint64_t context, bool gone);
   void RecordSynchronization(std::uint64_t context, std::uint64_t duration_ns);
   void RecordPoolState(int device);
   static std::uint64_t Now();
