@@ -110,13 +110,14 @@ EventExtent* EventChains::Recycle(EventChain& chain) {
   oldest_retired_ = extent->next_retired;
   if (oldest_retired_ == nullptr) newest_retired_ = nullptr;
   extent->next_retired = nullptr;
+  // Counted first: a kill in between must not make events vanish uncounted.
+  Count(file_, Counter::kEventsOverwritten, extent->capacity);
   // A reader must never take a record of the chain before for one of the new: sequences of two chains overlap.
   extent->header->first_sequence.store(0, std::memory_order_release);
   for (std::uint64_t i = 0; i < extent->capacity; ++i) extent->events()[i].commit.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   extent->header->chain.store(chain.index, std::memory_order_release);
   extent->header->first_sequence.store(chain.next_sequence, std::memory_order_release);
-  Count(file_, Counter::kEventsOverwritten, extent->capacity);
   return extent;
 }
 

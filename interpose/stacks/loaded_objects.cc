@@ -1,6 +1,5 @@
 #include "interpose/stacks/loaded_objects.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -8,18 +7,79 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
-#ifdef DLFO_STRUCT_HAS_EH_DBASE
-// Weak, so that the library also loads where glibc is older than the one it was built with.
-#pragma weak _dl_find_object
-#define CUHEAP_HAS_DL_FIND_OBJECT 1
-#else
-#define CUHEAP_HAS_DL_FIND_OBJECT 0
-#endif
+// Note [Finding _dl_find_object]
+//
+// The function is asked for at run time: a reference, even a weak one, would make the library need glibc 2.35 to be
+// loaded at all. Not with dlsym, which takes the loader's lock, and we may be anywhere. It is in libc.so.6, whose
+// dynamic symbols are read in place, once. libc.so.6 is one of the objects that the program started with; these come
+// first in the loader's list and never leave it, so walking to it needs no lock either.
 
 namespace cuheap::stacks {
 namespace {
+
+// Source: glibc manual, "Dynamic Linker Introspection" (_dl_find_object), and <bits/dl_find_object.h> of glibc 2.35 for
+// x86-64; declared here so that the library can be built with an older one.
+struct FoundObject {
+  unsigned long long flags;
+  void* map_start;
+  void* map_end;
+  link_map* map;
+  void* eh_frame;
+  unsigned long long reserved[7];
+};
+using DlFindObject = int (*)(void*, FoundObject*);
+
+// The address of a dynamic symbol of the object, by its GNU hash table; 0 if there is none.
+// Source: System V ABI, chapter 5, Dynamic Linking; the layout of DT_GNU_HASH as binutils writes it.
+std::uint64_t DynamicSymbol(const link_map& object, const char* name) {
+  std::uint64_t symbols = 0, strings = 0, hash_table = 0;
+  const std::uint64_t base = object.l_addr;
+  for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    // The loader relocates these entries in place, except where they are read-only.
+    const std::uint64_t value = entry->d_un.d_ptr < base ? base + entry->d_un.d_ptr : entry->d_un.d_ptr;
+    if (entry->d_tag == DT_SYMTAB) symbols = value;
+    if (entry->d_tag == DT_STRTAB) strings = value;
+    if (entry->d_tag == DT_GNU_HASH) hash_table = value;
+  }
+  if (symbols == 0 || strings == 0 || hash_table == 0) return 0;
+  std::uint32_t wanted = 5381;
+  for (const char* c = name; *c != '\0'; ++c) wanted = wanted * 33 + static_cast<unsigned char>(*c);
+  const auto* words = reinterpret_cast<const std::uint32_t*>(hash_table);
+  const std::uint32_t bucket_count = words[0], first_symbol = words[1], bloom_words = words[2];
+  const std::uint32_t* buckets = words + 4 + bloom_words * 2;
+  const std::uint32_t* chains = buckets + bucket_count;
+  std::uint32_t index = buckets[wanted % bucket_count];
+  if (index < first_symbol) return 0;
+  for (;; ++index) {
+    const std::uint32_t hash = chains[index - first_symbol];
+    const auto* symbol = reinterpret_cast<const ElfW(Sym)*>(symbols) + index;
+    if ((hash | 1) == (wanted | 1) && symbol->st_shndx != SHN_UNDEF &&
+        std::strcmp(reinterpret_cast<const char*>(strings) + symbol->st_name, name) == 0) {
+      return base + symbol->st_value;
+    }
+    if ((hash & 1) != 0) return 0;
+  }
+}
+
+// nullptr: this C library has none.
+DlFindObject LoaderFinder() {
+  static constinit std::atomic<bool> asked = false;
+  static constinit std::atomic<DlFindObject> finder = nullptr;
+  if (asked.load(std::memory_order_acquire)) return finder.load(std::memory_order_relaxed);
+  DlFindObject found = nullptr;
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    const char* slash = std::strrchr(map->l_name, '/');
+    if (std::strcmp(slash == nullptr ? map->l_name : slash + 1, "libc.so.6") != 0) continue;
+    found = reinterpret_cast<DlFindObject>(DynamicSymbol(*map, "_dl_find_object"));
+    break;
+  }
+  finder.store(found, std::memory_order_relaxed);
+  asked.store(true, std::memory_order_release);
+  return found;
+}
 
 struct IterationQuery {
   std::uint64_t address;
@@ -40,6 +100,7 @@ int MatchObject(dl_phdr_info* info, std::size_t, void* argument) {
       eh_frame_hdr = reinterpret_cast<const void*>(address);
     }
   }
+  end = (end + 4095) & ~std::uint64_t{4095};
   if (query->address < begin || query->address >= end) return 0;
   *query->object =
       LoadedObject{begin, end, info->dlpi_addr, eh_frame_hdr, info->dlpi_name == nullptr ? "" : info->dlpi_name};
@@ -106,13 +167,7 @@ std::size_t PathFromMaps(std::uint64_t begin, char* out, std::size_t size) {
 
 }  // namespace
 
-bool HasLockFreeFinder() {
-#if CUHEAP_HAS_DL_FIND_OBJECT
-  return _dl_find_object != nullptr;
-#else
-  return false;
-#endif
-}
+bool HasLockFreeFinder() { return LoaderFinder() != nullptr; }
 
 bool FindLoadedObjectByIteration(std::uint64_t address, LoadedObject& object) {
   IterationQuery query{address, &object};
@@ -120,20 +175,16 @@ bool FindLoadedObjectByIteration(std::uint64_t address, LoadedObject& object) {
 }
 
 bool FindLoadedObject(std::uint64_t address, LoadedObject& object) {
-#if CUHEAP_HAS_DL_FIND_OBJECT
-  if (_dl_find_object != nullptr) {
-    dl_find_object found;
-    if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
-    const link_map* map = found.dlfo_link_map;
-    object.begin = reinterpret_cast<std::uint64_t>(found.dlfo_map_start);
-    object.end = reinterpret_cast<std::uint64_t>(found.dlfo_map_end);
-    object.load_bias = map->l_addr;
-    object.eh_frame_hdr = found.dlfo_eh_frame;
-    object.name = map->l_name == nullptr ? "" : map->l_name;
-    return true;
-  }
-#endif
-  return FindLoadedObjectByIteration(address, object);
+  const DlFindObject finder = LoaderFinder();
+  if (finder == nullptr) return FindLoadedObjectByIteration(address, object);
+  FoundObject found;
+  if (finder(reinterpret_cast<void*>(address), &found) != 0) return false;
+  object.begin = reinterpret_cast<std::uint64_t>(found.map_start);
+  object.end = reinterpret_cast<std::uint64_t>(found.map_end);
+  object.load_bias = found.map->l_addr;
+  object.eh_frame_hdr = found.eh_frame;
+  object.name = found.map->l_name == nullptr ? "" : found.map->l_name;
+  return true;
 }
 
 std::size_t BuildIdOf(const LoadedObject& object, unsigned char (&build_id)[kMaxBuildId]) {

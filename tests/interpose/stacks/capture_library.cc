@@ -12,9 +12,12 @@ CaptureLibraryWalk CaptureLibraryWalkStack(std::uint64_t* addresses, unsigned ma
   return {walk.depth, walk.truncated, walk.failed};
 }
 
-bool CaptureLibraryStart(const char* directory) {
+bool CaptureLibraryStart(const char* directory) { return CaptureLibraryStartWithCap(directory, 64u << 20); }
+
+bool CaptureLibraryStartWithCap(const char* directory, std::uint64_t max_event_bytes) {
   cuheap::recorder::StartOptions options;
   options.directory = directory;
+  options.max_event_bytes = max_event_bytes;
   return cuheap::recorder::Start(options);
 }
 

@@ -17,6 +17,7 @@ struct CaptureLibraryWalk {
 CUHEAP_TEST_EXPORT CaptureLibraryWalk CaptureLibraryWalkStack(std::uint64_t* addresses, unsigned max_addresses);
 
 CUHEAP_TEST_EXPORT bool CaptureLibraryStart(const char* directory);
+CUHEAP_TEST_EXPORT bool CaptureLibraryStartWithCap(const char* directory, std::uint64_t max_event_bytes);
 CUHEAP_TEST_EXPORT void CaptureLibraryConfigure(bool enabled, unsigned max_depth);
 // Packs id and caller_is_pytorch << 32.
 CUHEAP_TEST_EXPORT std::uint64_t CaptureLibraryCapture(bool need_caller);

@@ -15,6 +15,10 @@ namespace {
 
 std::uint64_t AddressIn(const char* symbol) { return reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, symbol)); }
 
+TEST(LoadedObjectsTest, TheLoadersOwnFinderIsFoundWhereThereIsOne) {
+  EXPECT_EQ(HasLockFreeFinder(), dlsym(RTLD_DEFAULT, "_dl_find_object") != nullptr);
+}
+
 TEST(LoadedObjectsTest, BothWaysFindTheSame) {
   if (!HasLockFreeFinder()) GTEST_SKIP() << "this C library has one way only";
   const std::uint64_t own = reinterpret_cast<std::uint64_t>(&AddressIn);
