@@ -40,32 +40,52 @@ const Code& WorkKernel(const simcudart::DriverCalls& driver) {
 
 const char* StatusName(Status status) {
   switch (status) {
-    case kSuccess: return "CUBLAS_STATUS_SUCCESS";
-    case kNotInitialized: return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case kAllocFailed: return "CUBLAS_STATUS_ALLOC_FAILED";
-    case kInvalidValue: return "CUBLAS_STATUS_INVALID_VALUE";
-    case kArchMismatch: return "CUBLAS_STATUS_ARCH_MISMATCH";
-    case kMappingError: return "CUBLAS_STATUS_MAPPING_ERROR";
-    case kExecutionFailed: return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case kInternalError: return "CUBLAS_STATUS_INTERNAL_ERROR";
-    case kNotSupported: return "CUBLAS_STATUS_NOT_SUPPORTED";
-    case kLicenseError: return "CUBLAS_STATUS_LICENSE_ERROR";
+    case kSuccess:
+      return "CUBLAS_STATUS_SUCCESS";
+    case kNotInitialized:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case kAllocFailed:
+      return "CUBLAS_STATUS_ALLOC_FAILED";
+    case kInvalidValue:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case kArchMismatch:
+      return "CUBLAS_STATUS_ARCH_MISMATCH";
+    case kMappingError:
+      return "CUBLAS_STATUS_MAPPING_ERROR";
+    case kExecutionFailed:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case kInternalError:
+      return "CUBLAS_STATUS_INTERNAL_ERROR";
+    case kNotSupported:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case kLicenseError:
+      return "CUBLAS_STATUS_LICENSE_ERROR";
   }
   return "unknown";
 }
 
 const char* StatusText(Status status) {
   switch (status) {
-    case kSuccess: return "success";
-    case kNotInitialized: return "the library was not initialized";
-    case kAllocFailed: return "the resource allocation failed";
-    case kInvalidValue: return "an invalid value was used as an argument";
-    case kArchMismatch: return "an absent device architectural feature is required";
-    case kMappingError: return "an access to GPU memory space failed";
-    case kExecutionFailed: return "the GPU program failed to execute";
-    case kInternalError: return "an internal operation failed";
-    case kNotSupported: return "the requested functionality is not supported";
-    case kLicenseError: return "the functionality requested requires a license";
+    case kSuccess:
+      return "success";
+    case kNotInitialized:
+      return "the library was not initialized";
+    case kAllocFailed:
+      return "the resource allocation failed";
+    case kInvalidValue:
+      return "an invalid value was used as an argument";
+    case kArchMismatch:
+      return "an absent device architectural feature is required";
+    case kMappingError:
+      return "an access to GPU memory space failed";
+    case kExecutionFailed:
+      return "the GPU program failed to execute";
+    case kInternalError:
+      return "an internal operation failed";
+    case kNotSupported:
+      return "the requested functionality is not supported";
+    case kLicenseError:
+      return "the functionality requested requires a license";
   }
   return "unknown status";
 }
@@ -83,10 +103,17 @@ Status Property(int type, int* value) {
   if (value == nullptr) return kInvalidValue;
   const int version = Version();
   switch (type) {
-    case 0: *value = version / 10000; return kSuccess;
-    case 1: *value = version / 100 % 100; return kSuccess;
-    case 2: *value = version % 100; return kSuccess;
-    default: return kInvalidValue;
+    case 0:
+      *value = version / 10000;
+      return kSuccess;
+    case 1:
+      *value = version / 100 % 100;
+      return kSuccess;
+    case 2:
+      *value = version % 100;
+      return kSuccess;
+    default:
+      return kInvalidValue;
   }
 }
 

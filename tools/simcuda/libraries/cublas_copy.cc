@@ -48,38 +48,38 @@ Status CopyMatrix(bool to_device, std::int64_t rows, std::int64_t columns, std::
 }  // namespace
 
 // Each function exists for 32-bit and 64-bit counts, and waiting or on a stream.
-#define SIMCUDA_BLAS_COPIES(suffix, Count)                                                                         \
-  SIMCUDA_BLAS_EXPORT int cublasSetVector##suffix(Count n, Count element, const void* x, Count incx, void* y,      \
-                                                  Count incy) {                                                    \
-    return CopyVector(kToDevice, n, element, x, incx, y, incy, true, nullptr);                                     \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int cublasGetVector##suffix(Count n, Count element, const void* x, Count incx, void* y,      \
-                                                  Count incy) {                                                    \
-    return CopyVector(kFromDevice, n, element, x, incx, y, incy, true, nullptr);                                   \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int cublasSetMatrix##suffix(Count rows, Count columns, Count element, const void* a,         \
-                                                  Count lda, void* b, Count ldb) {                                 \
-    return CopyMatrix(kToDevice, rows, columns, element, a, lda, b, ldb, true, nullptr);                           \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int cublasGetMatrix##suffix(Count rows, Count columns, Count element, const void* a,         \
-                                                  Count lda, void* b, Count ldb) {                                 \
-    return CopyMatrix(kFromDevice, rows, columns, element, a, lda, b, ldb, true, nullptr);                         \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int cublasSetVectorAsync##suffix(Count n, Count element, const void* x, Count incx, void* y, \
-                                                       Count incy, CUstream stream) {                              \
-    return CopyVector(kToDevice, n, element, x, incx, y, incy, false, stream);                                     \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int cublasGetVectorAsync##suffix(Count n, Count element, const void* x, Count incx, void* y, \
-                                                       Count incy, CUstream stream) {                              \
-    return CopyVector(kFromDevice, n, element, x, incx, y, incy, false, stream);                                   \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int cublasSetMatrixAsync##suffix(Count rows, Count columns, Count element, const void* a,    \
-                                                       Count lda, void* b, Count ldb, CUstream stream) {           \
-    return CopyMatrix(kToDevice, rows, columns, element, a, lda, b, ldb, false, stream);                           \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int cublasGetMatrixAsync##suffix(Count rows, Count columns, Count element, const void* a,    \
-                                                       Count lda, void* b, Count ldb, CUstream stream) {           \
-    return CopyMatrix(kFromDevice, rows, columns, element, a, lda, b, ldb, false, stream);                         \
+#define SIMCUDA_BLAS_COPIES(suffix, Count)                                                                            \
+  SIMCUDA_BLAS_EXPORT int cublasSetVector##suffix(Count n, Count element, const void* x, Count incx, void* y,         \
+                                                  Count incy) {                                                       \
+    return CopyVector(kToDevice, n, element, x, incx, y, incy, true, nullptr);                                        \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublasGetVector##suffix(Count n, Count element, const void* x, Count incx, void* y,         \
+                                                  Count incy) {                                                       \
+    return CopyVector(kFromDevice, n, element, x, incx, y, incy, true, nullptr);                                      \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublasSetMatrix##suffix(Count rows, Count columns, Count element, const void* a, Count lda, \
+                                                  void* b, Count ldb) {                                               \
+    return CopyMatrix(kToDevice, rows, columns, element, a, lda, b, ldb, true, nullptr);                              \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublasGetMatrix##suffix(Count rows, Count columns, Count element, const void* a, Count lda, \
+                                                  void* b, Count ldb) {                                               \
+    return CopyMatrix(kFromDevice, rows, columns, element, a, lda, b, ldb, true, nullptr);                            \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublasSetVectorAsync##suffix(Count n, Count element, const void* x, Count incx, void* y,    \
+                                                       Count incy, CUstream stream) {                                 \
+    return CopyVector(kToDevice, n, element, x, incx, y, incy, false, stream);                                        \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublasGetVectorAsync##suffix(Count n, Count element, const void* x, Count incx, void* y,    \
+                                                       Count incy, CUstream stream) {                                 \
+    return CopyVector(kFromDevice, n, element, x, incx, y, incy, false, stream);                                      \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublasSetMatrixAsync##suffix(Count rows, Count columns, Count element, const void* a,       \
+                                                       Count lda, void* b, Count ldb, CUstream stream) {              \
+    return CopyMatrix(kToDevice, rows, columns, element, a, lda, b, ldb, false, stream);                              \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublasGetMatrixAsync##suffix(Count rows, Count columns, Count element, const void* a,       \
+                                                       Count lda, void* b, Count ldb, CUstream stream) {              \
+    return CopyMatrix(kFromDevice, rows, columns, element, a, lda, b, ldb, false, stream);                            \
   }
 
 SIMCUDA_BLAS_COPIES(, int)

@@ -19,7 +19,7 @@ Handles& All() {
 
 // Reads or writes one setting of a live handle.
 template <typename T>
-int Read(const Handle* handle, T Handle::*member, T* value) {
+int Read(const Handle* handle, T Handle::* member, T* value) {
   if (!IsLive(handle)) return kNotInitialized;
   if (value == nullptr) return kInvalidValue;
   *value = handle->*member;
@@ -27,13 +27,13 @@ int Read(const Handle* handle, T Handle::*member, T* value) {
 }
 
 template <typename T>
-int Write(Handle* handle, T Handle::*member, T value) {
+int Write(Handle* handle, T Handle::* member, T value) {
   if (!IsLive(handle)) return kNotInitialized;
   handle->*member = value;
   return kSuccess;
 }
 
-int WriteInRange(Handle* handle, int Handle::*member, int value, int last) {
+int WriteInRange(Handle* handle, int Handle::* member, int value, int last) {
   if (value < 0 || value > last) return kInvalidValue;
   return Write(handle, member, value);
 }
@@ -145,17 +145,16 @@ SIMCUDA_BLAS_EXPORT int cublasGetSmCountTarget(Handle* handle, int* count) {
 }
 
 SIMCUDA_BLAS_EXPORT int cublasSetSmCountTarget(Handle* handle, int count) {
-  return count < 0 ? cuheap::simblas::kInvalidValue
-                   : cuheap::simblas::Write(handle, &Handle::sm_count_target, count);
+  return count < 0 ? cuheap::simblas::kInvalidValue : cuheap::simblas::Write(handle, &Handle::sm_count_target, count);
 }
 
 // Settings of floating point emulation (cuBLAS, "Floating Point Emulation"): kept, without any effect here.
-#define SIMCUDA_BLAS_SETTING(name, member)                                \
-  SIMCUDA_BLAS_EXPORT int cublasGet##name(Handle* handle, int* value) {   \
-    return cuheap::simblas::Read(handle, &Handle::member, value);         \
-  }                                                                       \
-  SIMCUDA_BLAS_EXPORT int cublasSet##name(Handle* handle, int value) {    \
-    return cuheap::simblas::Write(handle, &Handle::member, value);        \
+#define SIMCUDA_BLAS_SETTING(name, member)                              \
+  SIMCUDA_BLAS_EXPORT int cublasGet##name(Handle* handle, int* value) { \
+    return cuheap::simblas::Read(handle, &Handle::member, value);       \
+  }                                                                     \
+  SIMCUDA_BLAS_EXPORT int cublasSet##name(Handle* handle, int value) {  \
+    return cuheap::simblas::Write(handle, &Handle::member, value);      \
   }
 SIMCUDA_BLAS_SETTING(EmulationStrategy, emulation_strategy)
 SIMCUDA_BLAS_SETTING(EmulationSpecialValuesSupport, special_values_support)

@@ -3,16 +3,14 @@
 // and of cuBLASXt answer "not supported". Other arguments are ignored, which C calling conventions allow.
 #include "tools/simcuda/libraries/cublas_handle.h"
 
-#define NAME(name)                                                                                                  \
-  extern "C" __attribute__((weak, visibility("default"))) int name(const cuheap::simblas::Handle* handle) {         \
-    return cuheap::simblas::EnqueueWork(handle);                                                                    \
+#define NAME(name)                                                                                          \
+  extern "C" __attribute__((weak, visibility("default"))) int name(const cuheap::simblas::Handle* handle) { \
+    return cuheap::simblas::EnqueueWork(handle);                                                            \
   }
 #include "tools/simcuda/libraries/cublas_names.inc"
 #undef NAME
 
-#define NAME(name)                                                               \
-  extern "C" __attribute__((weak, visibility("default"))) int name() {           \
-    return cuheap::simblas::NotSimulated(#name);                                 \
-  }
+#define NAME(name) \
+  extern "C" __attribute__((weak, visibility("default"))) int name() { return cuheap::simblas::NotSimulated(#name); }
 #include "tools/simcuda/libraries/cublas_legacy_names.inc"
 #undef NAME

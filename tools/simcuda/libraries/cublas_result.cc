@@ -55,33 +55,32 @@ Status Information(const Handle* handle, int* information) {
 
 }  // namespace
 
-#define DOT(name, suffix, Count, bytes)                                                                           \
+#define DOT(name, suffix, Count, bytes)                                                                               \
   SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, Count, const void*, Count, void* result) { \
-    return Scalar(handle, result, bytes);                                                                         \
+    return Scalar(handle, result, bytes);                                                                             \
   }
-#define REDUCE(name, suffix, Count, bytes)                                                              \
-  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, Count, void* result) {       \
-    return Scalar(handle, result, bytes);                                                               \
+#define REDUCE(name, suffix, Count, bytes)                                                        \
+  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, Count, void* result) { \
+    return Scalar(handle, result, bytes);                                                         \
   }
-#define DOT_EX(name, suffix, Count)                                                                               \
-  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, int, Count, const void*, int, Count,   \
-                                       void* result, int result_type, int) {                                      \
-    return ScalarOf(handle, result, result_type);                                                                 \
+#define DOT_EX(name, suffix, Count)                                                                             \
+  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, int, Count, const void*, int, Count, \
+                                       void* result, int result_type, int) {                                    \
+    return ScalarOf(handle, result, result_type);                                                               \
   }
-#define REDUCE_EX(name, suffix, Count)                                                                            \
-  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, int, Count, void* result,              \
-                                       int result_type, int) {                                                    \
-    return ScalarOf(handle, result, result_type);                                                                 \
+#define REDUCE_EX(name, suffix, Count)                                                                                \
+  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, int, Count, void* result, int result_type, \
+                                       int) {                                                                         \
+    return ScalarOf(handle, result, result_type);                                                                     \
   }
-#define INDEX_EX(name, suffix, Count)                                                                    \
-  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, int, Count, Count* result) {  \
-    return Scalar(handle, result, sizeof(Count));                                                        \
+#define INDEX_EX(name, suffix, Count)                                                                   \
+  SIMCUDA_BLAS_EXPORT int name##suffix(Handle* handle, Count, const void*, int, Count, Count* result) { \
+    return Scalar(handle, result, sizeof(Count));                                                       \
   }
-#define FOR_COUNTS(function, name, ...)       \
-  function(name, , int __VA_OPT__(, ) __VA_ARGS__) \
-  function(name, _64, std::int64_t __VA_OPT__(, ) __VA_ARGS__)
-#define FOR_INDEX_COUNTS(name)               \
-  REDUCE(name, , int, sizeof(int))           \
+#define FOR_COUNTS(function, name, ...) \
+  function(name, , int __VA_OPT__(, ) __VA_ARGS__) function(name, _64, std::int64_t __VA_OPT__(, ) __VA_ARGS__)
+#define FOR_INDEX_COUNTS(name)     \
+  REDUCE(name, , int, sizeof(int)) \
   REDUCE(name, _64, std::int64_t, sizeof(std::int64_t))
 
 FOR_COUNTS(DOT, cublasSdot_v2, 4)
@@ -113,18 +112,18 @@ FOR_INDEX_COUNTS(cublasIzamin_v2)
 FOR_COUNTS(INDEX_EX, cublasIamaxEx)
 FOR_COUNTS(INDEX_EX, cublasIaminEx)
 
-#define FACTORISATIONS(letter)                                                                                       \
-  SIMCUDA_BLAS_EXPORT int cublas##letter##getrsBatched(Handle* handle, int, int, int, const void*, int, const int*,  \
-                                                       void*, int, int* information, int) {                          \
-    return Information(handle, information);                                                                         \
-  }                                                                                                                  \
-  SIMCUDA_BLAS_EXPORT int cublas##letter##geqrfBatched(Handle* handle, int, int, void*, int, void*,                  \
-                                                       int* information, int) {                                      \
-    return Information(handle, information);                                                                         \
-  }                                                                                                                  \
-  SIMCUDA_BLAS_EXPORT int cublas##letter##gelsBatched(Handle* handle, int, int, int, int, void*, int, void*, int,    \
-                                                      int* information, int*, int) {                                 \
-    return Information(handle, information);                                                                         \
+#define FACTORISATIONS(letter)                                                                                        \
+  SIMCUDA_BLAS_EXPORT int cublas##letter##getrsBatched(Handle* handle, int, int, int, const void*, int, const int*,   \
+                                                       void*, int, int* information, int) {                           \
+    return Information(handle, information);                                                                          \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublas##letter##geqrfBatched(Handle* handle, int, int, void*, int, void*, int* information, \
+                                                       int) {                                                         \
+    return Information(handle, information);                                                                          \
+  }                                                                                                                   \
+  SIMCUDA_BLAS_EXPORT int cublas##letter##gelsBatched(Handle* handle, int, int, int, int, void*, int, void*, int,     \
+                                                      int* information, int*, int) {                                  \
+    return Information(handle, information);                                                                          \
   }
 FACTORISATIONS(S)
 FACTORISATIONS(D)

@@ -63,7 +63,6 @@ constexpr Attribute kConfigurationAttributes[] = {
     {8, offsetof(MatmulAlgorithm, cluster_shape), 2},
 };
 
-
 }  // namespace
 
 SIMCUDA_BLAS_EXPORT int cublasLtCreate(LightHandle** handle) {

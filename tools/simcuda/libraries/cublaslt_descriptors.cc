@@ -6,18 +6,25 @@
 namespace cuheap::simblas {
 namespace {
 
-#define FIELD(number, Type, member) Attribute{number, offsetof(Type, member), sizeof(Type::member)}
+#define FIELD(number, Type, member) \
+  Attribute { number, offsetof(Type, member), sizeof(Type::member) }
 
 constexpr Attribute kLayoutAttributes[] = {
-    FIELD(0, MatrixLayout, type),         FIELD(1, MatrixLayout, order),
-    FIELD(2, MatrixLayout, rows),         FIELD(3, MatrixLayout, columns),
+    FIELD(0, MatrixLayout, type),
+    FIELD(1, MatrixLayout, order),
+    FIELD(2, MatrixLayout, rows),
+    FIELD(3, MatrixLayout, columns),
     FIELD(4, MatrixLayout, leading_dimension),
-    FIELD(5, MatrixLayout, batch_count),  FIELD(6, MatrixLayout, batch_stride),
-    FIELD(7, MatrixLayout, plane_offset), FIELD(8, MatrixLayout, batch_mode),
+    FIELD(5, MatrixLayout, batch_count),
+    FIELD(6, MatrixLayout, batch_stride),
+    FIELD(7, MatrixLayout, plane_offset),
+    FIELD(8, MatrixLayout, batch_mode),
     // Grouped layouts hold the addresses of arrays where the others hold numbers.
-    FIELD(9, MatrixLayout, rows),         FIELD(10, MatrixLayout, columns),
+    FIELD(9, MatrixLayout, rows),
+    FIELD(10, MatrixLayout, columns),
     FIELD(11, MatrixLayout, leading_dimension),
-    FIELD(12, MatrixLayout, index_width), FIELD(13, MatrixLayout, leading_dimension_width),
+    FIELD(12, MatrixLayout, index_width),
+    FIELD(13, MatrixLayout, leading_dimension_width),
 };
 
 constexpr Attribute kMatmulAttributes[] = {
@@ -63,12 +70,12 @@ constexpr Attribute kMatmulAttributes[] = {
 };
 
 constexpr Attribute kPreferenceAttributes[] = {
-    FIELD(0, MatmulPreference, search_mode),  FIELD(1, MatmulPreference, max_workspace),
-    FIELD(3, MatmulPreference, reduction_mask), FIELD(5, MatmulPreference, alignment_a),
-    FIELD(6, MatmulPreference, alignment_b),  FIELD(7, MatmulPreference, alignment_c),
-    FIELD(8, MatmulPreference, alignment_d),  FIELD(9, MatmulPreference, max_waves),
-    FIELD(12, MatmulPreference, implementation_mask),
-    FIELD(13, MatmulPreference, grouped_reduction), FIELD(14, MatmulPreference, grouped_rows),
+    FIELD(0, MatmulPreference, search_mode),          FIELD(1, MatmulPreference, max_workspace),
+    FIELD(3, MatmulPreference, reduction_mask),       FIELD(5, MatmulPreference, alignment_a),
+    FIELD(6, MatmulPreference, alignment_b),          FIELD(7, MatmulPreference, alignment_c),
+    FIELD(8, MatmulPreference, alignment_d),          FIELD(9, MatmulPreference, max_waves),
+    FIELD(12, MatmulPreference, implementation_mask), FIELD(13, MatmulPreference, grouped_reduction),
+    FIELD(14, MatmulPreference, grouped_rows),
 };
 
 constexpr Attribute kTransformAttributes[] = {
@@ -141,7 +148,7 @@ MatmulDescription Matmul(int compute_type, int scale_type) {
   MatmulDescription description = {};
   description.compute_type = compute_type;
   description.scale_type = scale_type;
-  description.epilogue = 1;  // CUBLASLT_EPILOGUE_DEFAULT
+  description.epilogue = 1;   // CUBLASLT_EPILOGUE_DEFAULT
   description.fill_mode = 2;  // CUBLAS_FILL_MODE_FULL
   description.aux_type = -1;
   description.bias_type = -1;
@@ -188,14 +195,14 @@ Status GetAttribute(const void* object, std::span<const Attribute> attributes, i
 using namespace cuheap::simblas;  // NOLINT(google-build-using-namespace): the file is about nothing else
 
 // What every kind of descriptor has.
-#define SIMCUDA_BLAS_DESCRIPTOR(name, Type, attributes)                                                            \
-  SIMCUDA_BLAS_EXPORT int name##Destroy(Type* object) { return Destroy(object); }                                  \
-  SIMCUDA_BLAS_EXPORT int name##SetAttribute(Type* object, int number, const void* from, std::size_t bytes) {      \
-    return SetAttribute(object, attributes, number, from, bytes);                                                  \
-  }                                                                                                                \
-  SIMCUDA_BLAS_EXPORT int name##GetAttribute(const Type* object, int number, void* to, std::size_t bytes,          \
-                                             std::size_t* written) {                                               \
-    return GetAttribute(object, attributes, number, to, bytes, written);                                           \
+#define SIMCUDA_BLAS_DESCRIPTOR(name, Type, attributes)                                                       \
+  SIMCUDA_BLAS_EXPORT int name##Destroy(Type* object) { return Destroy(object); }                             \
+  SIMCUDA_BLAS_EXPORT int name##SetAttribute(Type* object, int number, const void* from, std::size_t bytes) { \
+    return SetAttribute(object, attributes, number, from, bytes);                                             \
+  }                                                                                                           \
+  SIMCUDA_BLAS_EXPORT int name##GetAttribute(const Type* object, int number, void* to, std::size_t bytes,     \
+                                             std::size_t* written) {                                          \
+    return GetAttribute(object, attributes, number, to, bytes, written);                                      \
   }
 
 SIMCUDA_BLAS_DESCRIPTOR(cublasLtMatrixLayout, MatrixLayout, kLayoutAttributes)
@@ -215,9 +222,8 @@ SIMCUDA_BLAS_EXPORT int cublasLtMatrixLayoutInit_internal(MatrixLayout* layout, 
   return Initialise(layout, bytes, Layout(type, rows, columns, leading_dimension));
 }
 
-SIMCUDA_BLAS_EXPORT int cublasLtGroupedMatrixLayoutCreate(MatrixLayout** layout, int type, int groups,
-                                                          const void* rows, const void* columns,
-                                                          const void* leading_dimensions) {
+SIMCUDA_BLAS_EXPORT int cublasLtGroupedMatrixLayoutCreate(MatrixLayout** layout, int type, int groups, const void* rows,
+                                                          const void* columns, const void* leading_dimensions) {
   return Create(layout, GroupedLayout(type, groups, rows, columns, leading_dimensions));
 }
 

@@ -149,9 +149,8 @@ SIMCUDART_EXPORT cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const cha
 
 SIMCUDART_EXPORT cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* pointer, cudaHostFn_t destroy,
                                                   unsigned int references, unsigned int flags) {
-  return InContext([&](const DriverCalls& driver) {
-    return driver.UserObjectCreate(object, pointer, destroy, references, flags);
-  });
+  return InContext(
+      [&](const DriverCalls& driver) { return driver.UserObjectCreate(object, pointer, destroy, references, flags); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
@@ -186,8 +185,7 @@ cudaError_t OfDevice(int device, Call&& call) {
 }  // namespace
 
 SIMCUDART_EXPORT cudaError_t cudaDeviceGraphMemTrim(int device) {
-  return OfDevice(device,
-                  [](const DriverCalls& driver, CUdevice handle) { return driver.DeviceGraphMemTrim(handle); });
+  return OfDevice(device, [](const DriverCalls& driver, CUdevice handle) { return driver.DeviceGraphMemTrim(handle); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,

@@ -148,14 +148,13 @@ SIMCUDART_VARIANTS(cudaMemPrefetchAsync_v2, _ptsz,
                     cudaStream_t stream),
                    Prefetch, pointer, count, location, flags, stream)
 
-SIMCUDART_EXPORT cudaError_t CaptureInfo12(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                           unsigned long long* id) SIMCUDART_NAMED("cudaStreamGetCaptureInfo");
+SIMCUDART_EXPORT cudaError_t CaptureInfo12(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id)
+    SIMCUDART_NAMED("cudaStreamGetCaptureInfo");
 SIMCUDART_EXPORT cudaError_t CaptureInfo12_ptsz(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                                 unsigned long long* id)
     SIMCUDART_NAMED("cudaStreamGetCaptureInfo_ptsz");
-SIMCUDART_VARIANTS(CaptureInfo12, _ptsz,
-                   (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id), CaptureInfoShort,
-                   stream, status, id)
+SIMCUDART_VARIANTS(CaptureInfo12, _ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id),
+                   CaptureInfoShort, stream, status, id)
 
 SIMCUDART_VARIANTS(cudaStreamGetCaptureInfo_v2, _ptsz,
                    (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
@@ -167,8 +166,8 @@ SIMCUDART_VARIANTS(cudaStreamGetCaptureInfo_v3, _ptsz,
                     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, std::size_t* count),
                    CaptureInfo, stream, status, id, graph, dependencies, edges, count)
 
-SIMCUDART_EXPORT cudaError_t UpdateDependencies12(cudaStream_t stream, cudaGraphNode_t* dependencies,
-                                                  std::size_t count, unsigned int flags)
+SIMCUDART_EXPORT cudaError_t UpdateDependencies12(cudaStream_t stream, cudaGraphNode_t* dependencies, std::size_t count,
+                                                  unsigned int flags)
     SIMCUDART_NAMED("cudaStreamUpdateCaptureDependencies");
 SIMCUDART_EXPORT cudaError_t UpdateDependencies12_ptsz(cudaStream_t stream, cudaGraphNode_t* dependencies,
                                                        std::size_t count, unsigned int flags)
@@ -182,13 +181,12 @@ SIMCUDART_VARIANTS(cudaStreamUpdateCaptureDependencies_v2, _ptsz,
                     std::size_t count, unsigned int flags),
                    UpdateDependencies, stream, dependencies, edges, count, flags)
 
-SIMCUDART_EXPORT cudaError_t NodeDependencies12(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
-                                                std::size_t* count) SIMCUDART_NAMED("cudaGraphNodeGetDependencies");
+SIMCUDART_EXPORT cudaError_t NodeDependencies12(cudaGraphNode_t node, cudaGraphNode_t* dependencies, std::size_t* count)
+    SIMCUDART_NAMED("cudaGraphNodeGetDependencies");
 SIMCUDART_EXPORT cudaError_t NodeDependencies12(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
                                                 std::size_t* count) {
-  return InContext([&](const DriverCalls& driver) {
-    return driver.GraphNodeGetDependencies(node, dependencies, nullptr, count);
-  });
+  return InContext(
+      [&](const DriverCalls& driver) { return driver.GraphNodeGetDependencies(node, dependencies, nullptr, count); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
@@ -214,6 +212,4 @@ SIMCUDART_EXPORT cudaError_t cudaThreadGetLimit(std::size_t* value, cudaLimit li
 SIMCUDART_EXPORT cudaError_t cudaThreadGetCacheConfig(cudaFuncCache* config) {
   return cudaDeviceGetCacheConfig(config);
 }
-SIMCUDART_EXPORT cudaError_t cudaThreadSetCacheConfig(cudaFuncCache config) {
-  return cudaDeviceSetCacheConfig(config);
-}
+SIMCUDART_EXPORT cudaError_t cudaThreadSetCacheConfig(cudaFuncCache config) { return cudaDeviceSetCacheConfig(config); }

@@ -93,7 +93,6 @@ cudaError_t Describe2D(CUDA_MEMCPY2D& copy, void* to, std::size_t to_pitch, cons
   CUmemorytype from_type;
   CUmemorytype to_type;
   if (!Ends(kind, from_type, to_type)) return cudaErrorInvalidMemcpyDirection;
-  copy = {};
   Place(copy, from_type, from, from_pitch, to_type, to, to_pitch);
   copy.WidthInBytes = width;
   copy.Height = height;
@@ -102,7 +101,7 @@ cudaError_t Describe2D(CUDA_MEMCPY2D& copy, void* to, std::size_t to_pitch, cons
 
 cudaError_t Copy2D(const StreamCalls& calls, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                    std::size_t width, std::size_t height, cudaMemcpyKind kind) {
-  CUDA_MEMCPY2D copy;
+  CUDA_MEMCPY2D copy = {};
   cudaError_t error = Describe2D(copy, to, to_pitch, from, from_pitch, width, height, kind);
   if (error != cudaSuccess || width == 0 || height == 0) return error;
   return ToRuntime(calls.Memcpy2DUnaligned(&copy));
@@ -111,7 +110,7 @@ cudaError_t Copy2D(const StreamCalls& calls, void* to, std::size_t to_pitch, con
 cudaError_t Copy2DAsync(const StreamCalls& calls, void* to, std::size_t to_pitch, const void* from,
                         std::size_t from_pitch, std::size_t width, std::size_t height, cudaMemcpyKind kind,
                         cudaStream_t stream) {
-  CUDA_MEMCPY2D copy;
+  CUDA_MEMCPY2D copy = {};
   cudaError_t error = Describe2D(copy, to, to_pitch, from, from_pitch, width, height, kind);
   if (error != cudaSuccess || width == 0 || height == 0) return error;
   return ToRuntime(calls.Memcpy2DAsync(&copy, stream));
@@ -125,7 +124,6 @@ cudaError_t Describe3D(CUDA_MEMCPY3D& copy, const cudaMemcpy3DParms* parameters)
   CUmemorytype from_type;
   CUmemorytype to_type;
   if (!Ends(parameters->kind, from_type, to_type)) return cudaErrorInvalidMemcpyDirection;
-  copy = {};
   const cudaPitchedPtr& from = parameters->srcPtr;
   const cudaPitchedPtr& to = parameters->dstPtr;
   Place(copy, from_type, from.ptr, from.pitch, to_type, to.ptr, to.pitch);
@@ -146,14 +144,14 @@ cudaError_t Describe3D(CUDA_MEMCPY3D& copy, const cudaMemcpy3DParms* parameters)
 bool Empty(const CUDA_MEMCPY3D& copy) { return copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0; }
 
 cudaError_t Copy3D(const StreamCalls& calls, const cudaMemcpy3DParms* parameters) {
-  CUDA_MEMCPY3D copy;
+  CUDA_MEMCPY3D copy = {};
   cudaError_t error = Describe3D(copy, parameters);
   if (error != cudaSuccess || Empty(copy)) return error;
   return ToRuntime(calls.Memcpy3D(&copy));
 }
 
 cudaError_t Copy3DAsync(const StreamCalls& calls, const cudaMemcpy3DParms* parameters, cudaStream_t stream) {
-  CUDA_MEMCPY3D copy;
+  CUDA_MEMCPY3D copy = {};
   cudaError_t error = Describe3D(copy, parameters);
   if (error != cudaSuccess || Empty(copy)) return error;
   return ToRuntime(calls.Memcpy3DAsync(&copy, stream));
@@ -191,8 +189,8 @@ SIMCUDART_VARIANTS(cudaMemcpy, _ptds, (void* to, const void* from, std::size_t b
                    from, bytes, kind)
 
 SIMCUDART_VARIANTS(cudaMemcpyAsync, _ptsz,
-                   (void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream),
-                   CopyAsync, to, from, bytes, kind, stream)
+                   (void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream), CopyAsync,
+                   to, from, bytes, kind, stream)
 
 SIMCUDART_VARIANTS(cudaMemcpy2D, _ptds,
                    (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,

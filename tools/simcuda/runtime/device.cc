@@ -160,13 +160,11 @@ SIMCUDART_EXPORT cudaError_t cudaDeviceSynchronize() {
 }
 
 SIMCUDART_EXPORT cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
-  return InContext(
-      [&](const DriverCalls& driver) { return driver.CtxGetLimit(value, static_cast<CUlimit>(limit)); });
+  return InContext([&](const DriverCalls& driver) { return driver.CtxGetLimit(value, static_cast<CUlimit>(limit)); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaDeviceSetLimit(cudaLimit limit, std::size_t value) {
-  return InContext(
-      [&](const DriverCalls& driver) { return driver.CtxSetLimit(static_cast<CUlimit>(limit), value); });
+  return InContext([&](const DriverCalls& driver) { return driver.CtxSetLimit(static_cast<CUlimit>(limit), value); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {

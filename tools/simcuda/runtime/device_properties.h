@@ -88,8 +88,7 @@ void FillCommonProperties(const Device& device, Properties& p) {
   p.gpuDirectRDMAFlushWritesOptions =
       static_cast<unsigned int>(get(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS));
   p.gpuDirectRDMAWritesOrdering = get(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
-  p.memoryPoolSupportedHandleTypes =
-      static_cast<unsigned int>(get(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES));
+  p.memoryPoolSupportedHandleTypes = static_cast<unsigned int>(get(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES));
   p.deferredMappingCudaArraySupported = get(CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED);
   p.ipcEventSupported = get(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED);
   p.clusterLaunch = get(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);

@@ -33,9 +33,9 @@ bool LoadDriverCalls(DriverCalls& calls) {
   void* probe = nullptr;
   resolve("", &probe, 0, kPlain, nullptr);  // the vendor's runtime begins with this probe and ignores its answer
 #define CALL(name, version) Find(resolve, "cu" #name, version, kPlain, calls.name);
-#define STREAM_CALL(name, version, per_thread_version, suffix)                            \
-  static_assert(sizeof(PFN_cu##name##_v##per_thread_version##suffix) == sizeof(void*));   \
-  Find(resolve, "cu" #name, version, kPlain, calls.legacy.name);                          \
+#define STREAM_CALL(name, version, per_thread_version, suffix)                          \
+  static_assert(sizeof(PFN_cu##name##_v##per_thread_version##suffix) == sizeof(void*)); \
+  Find(resolve, "cu" #name, version, kPlain, calls.legacy.name);                        \
   Find(resolve, "cu" #name, per_thread_version, kPerThread, calls.per_thread.name);
 #include "tools/simcuda/runtime/driver_calls.inc"
 #undef STREAM_CALL

@@ -40,7 +40,7 @@ cudaError_t LaunchKernel(const StreamCalls& calls, CUkernel kernel, const dim3& 
                          void** arguments, std::size_t shared_bytes, cudaStream_t stream) {
   if (cudaError_t error = CheckDimensions(grid, block, shared_bytes); error != cudaSuccess) return error;
   return ToRuntime(calls.LaunchKernel(AsFunction(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                     static_cast<unsigned int>(shared_bytes), stream, arguments, nullptr));
+                                      static_cast<unsigned int>(shared_bytes), stream, arguments, nullptr));
 }
 
 cudaError_t LaunchFunction(const StreamCalls& calls, const void* function, const dim3& grid, const dim3& block,
@@ -56,7 +56,7 @@ cudaError_t LaunchCooperative(const StreamCalls& calls, const void* function, co
   if (cudaError_t error = Registry::Get().FindKernel(function, &kernel); error != cudaSuccess) return error;
   if (cudaError_t error = CheckDimensions(grid, block, shared_bytes); error != cudaSuccess) return error;
   return ToRuntime(calls.LaunchCooperativeKernel(AsFunction(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                static_cast<unsigned int>(shared_bytes), stream, arguments));
+                                                 static_cast<unsigned int>(shared_bytes), stream, arguments));
 }
 
 static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
@@ -83,7 +83,7 @@ cudaError_t LaunchConfigured(const StreamCalls& calls, const cudaLaunchConfig_t*
                              void** arguments) {
   CUkernel kernel = nullptr;
   if (cudaError_t error = Registry::Get().FindKernel(function, &kernel); error != cudaSuccess) return error;
-  CUlaunchConfig launch;
+  CUlaunchConfig launch = {};
   if (cudaError_t error = ToDriver(configuration, launch); error != cudaSuccess) return error;
   return ToRuntime(calls.LaunchKernelEx(&launch, AsFunction(kernel), arguments, nullptr));
 }
@@ -178,8 +178,7 @@ SIMCUDART_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attribute
     attributes->requiredClusterWidth = values[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
     attributes->requiredClusterHeight = values[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT];
     attributes->requiredClusterDepth = values[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH];
-    attributes->clusterSchedulingPolicyPreference =
-        values[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE];
+    attributes->clusterSchedulingPolicyPreference = values[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE];
     attributes->nonPortableClusterSizeAllowed = values[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
     return CUDA_SUCCESS;
   });
@@ -231,7 +230,7 @@ SIMCUDART_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size
 SIMCUDART_EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function,
                                                                   const cudaLaunchConfig_t* configuration) {
   return WithKernel(function, [&](const DriverCalls& driver, CUkernel kernel) -> cudaError_t {
-    CUlaunchConfig launch;
+    CUlaunchConfig launch = {};
     if (cudaError_t error = ToDriver(configuration, launch); error != cudaSuccess) return error;
     return ToRuntime(driver.OccupancyMaxPotentialClusterSize(size, AsFunction(kernel), &launch));
   });
@@ -240,7 +239,7 @@ SIMCUDART_EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, con
 SIMCUDART_EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
                                                             const cudaLaunchConfig_t* configuration) {
   return WithKernel(function, [&](const DriverCalls& driver, CUkernel kernel) -> cudaError_t {
-    CUlaunchConfig launch;
+    CUlaunchConfig launch = {};
     if (cudaError_t error = ToDriver(configuration, launch); error != cudaSuccess) return error;
     return ToRuntime(driver.OccupancyMaxActiveClusters(clusters, AsFunction(kernel), &launch));
   });

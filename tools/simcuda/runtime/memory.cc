@@ -63,8 +63,8 @@ SIMCUDART_EXPORT cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent ex
     *pitched = {nullptr, 0, extent.width, extent.height};
     if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return CUDA_SUCCESS;
     CUdeviceptr address = 0;
-    CUresult result = driver.MemAllocPitch(&address, &pitched->pitch, extent.width, extent.height * extent.depth,
-                                           kPitchElementBytes);
+    CUresult result =
+        driver.MemAllocPitch(&address, &pitched->pitch, extent.width, extent.height * extent.depth, kPitchElementBytes);
     if (result == CUDA_SUCCESS) pitched->ptr = ToPointer(address);
     return result;
   });
@@ -89,9 +89,8 @@ SIMCUDART_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, un
 }
 
 SIMCUDART_EXPORT cudaError_t cudaFreeHost(void* pointer) {
-  return InContext([&](const DriverCalls& driver) {
-    return pointer == nullptr ? CUDA_SUCCESS : driver.MemFreeHost(pointer);
-  });
+  return InContext(
+      [&](const DriverCalls& driver) { return pointer == nullptr ? CUDA_SUCCESS : driver.MemFreeHost(pointer); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned int flags) {
@@ -124,7 +123,7 @@ SIMCUDART_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* att
   return InContext([&](const DriverCalls& driver) {
     if (attributes == nullptr) return CUDA_ERROR_INVALID_VALUE;
     CUcontext context = nullptr;
-    CUmemorytype type = static_cast<CUmemorytype>(0);
+    unsigned int type = 0;  // a CUmemorytype; 0, no kind of memory, for pointers nobody knows
     CUdeviceptr device_pointer = 0;
     void* host_pointer = nullptr;
     unsigned int managed = 0;
@@ -132,7 +131,8 @@ SIMCUDART_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* att
     CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                     CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
                                     CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void* values[] = {&context, &type, &device_pointer, &host_pointer, &managed, &ordinal};
+    void* values[] = {static_cast<void*>(&context),      &type,    &device_pointer,
+                      static_cast<void*>(&host_pointer), &managed, &ordinal};
     CUresult result = driver.PointerGetAttributes(std::size(wanted), wanted, values, ToDevice(pointer));
     if (result != CUDA_SUCCESS) return result;
     // Field by field: the structure that a CUDA 12 program passes ends after hostPointer.

@@ -5,9 +5,9 @@ namespace cuheap::simcudart {
 int NotSimulatedName(const char* name);
 }  // namespace cuheap::simcudart
 
-#define NAME(name)                                                                            \
-  extern "C" __attribute__((weak, visibility("default"))) int name() {                        \
-    return cuheap::simcudart::NotSimulatedName(#name);                                        \
+#define NAME(name)                                                     \
+  extern "C" __attribute__((weak, visibility("default"))) int name() { \
+    return cuheap::simcudart::NotSimulatedName(#name);                 \
   }
 #if SIMCUDART_MAJOR >= 13
 #include "tools/simcuda/runtime/names_13.inc"

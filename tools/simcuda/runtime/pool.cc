@@ -71,9 +71,8 @@ SIMCUDART_VARIANTS(cudaMallocFromPoolAsync, _ptsz,
 SIMCUDART_VARIANTS(cudaFreeAsync, _ptsz, (void* pointer, cudaStream_t stream), FreeAsync, pointer, stream)
 
 SIMCUDART_EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
-  return OfDevice(device, [&](const DriverCalls& driver, CUdevice handle) {
-    return driver.DeviceGetDefaultMemPool(pool, handle);
-  });
+  return OfDevice(
+      device, [&](const DriverCalls& driver, CUdevice handle) { return driver.DeviceGetDefaultMemPool(pool, handle); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
@@ -87,9 +86,8 @@ SIMCUDART_EXPORT cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool
 }
 
 SIMCUDART_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
-  return InContext([&](const DriverCalls& driver) {
-    return driver.MemPoolCreate(pool, Same<const CUmemPoolProps>(properties));
-  });
+  return InContext(
+      [&](const DriverCalls& driver) { return driver.MemPoolCreate(pool, Same<const CUmemPoolProps>(properties)); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
@@ -195,13 +193,11 @@ SIMCUDART_EXPORT cudaError_t cudaIpcCloseMemHandle(void* pointer) {
 }
 
 SIMCUDART_EXPORT cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
-  return InContext([&](const DriverCalls& driver) {
-    return driver.IpcGetEventHandle(Same<CUipcEventHandle>(handle), event);
-  });
+  return InContext(
+      [&](const DriverCalls& driver) { return driver.IpcGetEventHandle(Same<CUipcEventHandle>(handle), event); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
-  return InContext([&](const DriverCalls& driver) {
-    return driver.IpcOpenEventHandle(event, *Same<CUipcEventHandle>(&handle));
-  });
+  return InContext(
+      [&](const DriverCalls& driver) { return driver.IpcOpenEventHandle(event, *Same<CUipcEventHandle>(&handle)); });
 }

@@ -37,17 +37,17 @@ SIMCUDART_EXPORT void __cudaRegisterVar(void** handle, char* host_variable, char
 
 SIMCUDART_EXPORT void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*, const char* device_name, int,
                                                std::size_t bytes, int, int) {
-  Registry::Get().AddVariable(ToBinary(handle), host_pointer, device_name, bytes, host_pointer);
+  Registry::Get().AddVariable(ToBinary(handle), static_cast<void*>(host_pointer), device_name, bytes, host_pointer);
 }
 
 // Texture and surface references left CUDA with version 12; old objects may still register them, and nothing can use
 // them afterwards.
-SIMCUDART_EXPORT void __cudaRegisterTexture(void**, const textureReference*, const void**, const char*, int, int, int) {}
+SIMCUDART_EXPORT void __cudaRegisterTexture(void**, const textureReference*, const void**, const char*, int, int, int) {
+}
 SIMCUDART_EXPORT void __cudaRegisterSurface(void**, const surfaceReference*, const void**, const char*, int, int) {}
 
 SIMCUDART_EXPORT char __cudaInitModule(void** handle) {
-  cudaError_t error =
-      InContext([&](const DriverCalls&) { return Registry::Get().Initialise(ToBinary(handle)); });
+  cudaError_t error = InContext([&](const DriverCalls&) { return Registry::Get().Initialise(ToBinary(handle)); });
   return error == cudaSuccess ? 1 : 0;
 }
 

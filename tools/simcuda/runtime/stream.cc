@@ -18,8 +18,7 @@ SIMCUDART_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, uns
 }
 
 SIMCUDART_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
-  return InContext(
-      [&](const DriverCalls& driver) { return driver.StreamCreateWithPriority(stream, flags, priority); });
+  return InContext([&](const DriverCalls& driver) { return driver.StreamCreateWithPriority(stream, flags, priority); });
 }
 
 SIMCUDART_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -51,8 +50,8 @@ SIMCUDART_FORWARD_VARIANTS(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigne
 SIMCUDART_FORWARD_VARIANTS(cudaStreamGetDevice, _ptsz, (cudaStream_t stream, int* device), StreamGetDevice, stream,
                            device)
 
-SIMCUDART_FORWARD_VARIANTS(cudaStreamCopyAttributes, _ptsz, (cudaStream_t to, cudaStream_t from),
-                           StreamCopyAttributes, to, from)
+SIMCUDART_FORWARD_VARIANTS(cudaStreamCopyAttributes, _ptsz, (cudaStream_t to, cudaStream_t from), StreamCopyAttributes,
+                           to, from)
 
 SIMCUDART_FORWARD_VARIANTS(cudaLaunchHostFunc, _ptsz, (cudaStream_t stream, cudaHostFn_t function, void* data),
                            LaunchHostFunc, stream, function, data)
@@ -126,8 +125,7 @@ SIMCUDART_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent
   return InContext([&](const DriverCalls& driver) { return driver.EventElapsedTime(milliseconds, begin, end); });
 }
 
-SIMCUDART_FORWARD_VARIANTS(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), EventRecord, event,
-                           stream)
+SIMCUDART_FORWARD_VARIANTS(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), EventRecord, event, stream)
 
 SIMCUDART_FORWARD_VARIANTS(cudaEventRecordWithFlags, _ptsz,
                            (cudaEvent_t event, cudaStream_t stream, unsigned int flags), EventRecordWithFlags, event,

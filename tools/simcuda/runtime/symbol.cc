@@ -129,8 +129,8 @@ SIMCUDART_VARIANTS(cudaMemcpyFromSymbolAsync, _ptsz,
 
 // JIT and library options have the same numbers in both interfaces.
 SIMCUDART_EXPORT cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* jit_options,
-                                                 void** jit_values, unsigned int jit_count,
-                                                 cudaLibraryOption* options, void** values, unsigned int count) {
+                                                 void** jit_values, unsigned int jit_count, cudaLibraryOption* options,
+                                                 void** values, unsigned int count) {
   return InContext([&](const DriverCalls& driver) {
     return driver.LibraryLoadData(library, code, reinterpret_cast<CUjit_option*>(jit_options), jit_values, jit_count,
                                   reinterpret_cast<CUlibraryOption*>(options), values, count);
@@ -173,8 +173,7 @@ SIMCUDART_EXPORT cudaError_t cudaLibraryGetManaged(void** pointer, std::size_t* 
   });
 }
 
-SIMCUDART_EXPORT cudaError_t cudaLibraryGetUnifiedFunction(void** function, cudaLibrary_t library,
-                                                           const char* symbol) {
+SIMCUDART_EXPORT cudaError_t cudaLibraryGetUnifiedFunction(void** function, cudaLibrary_t library, const char* symbol) {
   return InContext(
       [&](const DriverCalls& driver) { return driver.LibraryGetUnifiedFunction(function, library, symbol); });
 }
