@@ -157,8 +157,7 @@ TEST_F(RuntimeCalls, StreamsEventsAndQueriesAreOneCall) {
   EXPECT_THAT(CallsOf([&] { cudaEventDestroy(event); }), ElementsAre("cuEventDestroy_v2"));
   EXPECT_THAT(CallsOf([&] { cudaDeviceSynchronize(); }), ElementsAre("cuCtxSynchronize_v2"));
   EXPECT_THAT(CallsOf([&] { cudaMemGetInfo(&free_bytes, &total); }), ElementsAre("cuMemGetInfo_v2"));
-  EXPECT_THAT(CallsOf([&] { cudaPointerGetAttributes(&attributes, pointer_); }),
-              ElementsAre("cuPointerGetAttributes"));
+  EXPECT_THAT(CallsOf([&] { cudaPointerGetAttributes(&attributes, pointer_); }), ElementsAre("cuPointerGetAttributes"));
 }
 
 TEST_F(RuntimeCalls, FailuresAreOneCallToo) {
