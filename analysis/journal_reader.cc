@@ -155,6 +155,9 @@ bool EndsWith(std::string_view text, std::string_view end) {
 bool IsSimulated(const Snapshot& snapshot) {
   const auto driver = snapshot.configuration.find("driver");
   if (driver != snapshot.configuration.end() && driver->second == "simulated") return true;
+  // The self-check names the driver's file.
+  const auto names_simulated = [](const Note& note) { return note.code == "self_check" && note.text.find("/simcuda/libcuda.so.1") != std::string::npos; };
+  if (std::any_of(snapshot.notes.begin(), snapshot.notes.end(), names_simulated)) return true;
   return std::any_of(snapshot.modules.begin(), snapshot.modules.end(),
                      [](const Module& module) { return EndsWith(module.path, "/simcuda/libcuda.so.1"); });
 }

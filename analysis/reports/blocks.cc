@@ -9,9 +9,23 @@
 namespace cuheap::analysis {
 namespace {
 
+// Walks back over what the destruction of contexts leaves at the end of a run; see Note [The end].
+std::size_t TeardownBegin(const Events& events) {
+  std::size_t begin = events.size();
+  bool destroyed = false;
+  while (begin > 0) {
+    const EventType type = events.type[begin - 1];
+    const bool with_context = type == EventType::kFree && (events.flags[begin - 1] & journal::kFreedWithContext) != 0;
+    if (!with_context && type != EventType::kContextDestroyed && type != EventType::kSegmentFree) break;
+    destroyed = destroyed || with_context || type == EventType::kContextDestroyed;
+    --begin;
+  }
+  return destroyed ? begin : events.size();
+}
+
 class Joiner {
  public:
-  explicit Joiner(const Snapshot& snapshot) : snapshot_(snapshot) {
+  explicit Joiner(const Snapshot& snapshot) : snapshot_(snapshot), teardown_begin_(TeardownBegin(snapshot.events)) {
     by_id_.reserve(snapshot.events.size() / 2 + snapshot.live.size());
   }
 
@@ -58,6 +72,10 @@ class Joiner {
     } else if (type == EventType::kFree || type == EventType::kSegmentFree) {
       Block& block = Of(events.id[i], segment);
       if (block.allocated_at == 0) Describe(block, i, segment);
+      if (i >= teardown_begin_) {
+        block.live = true;
+        return;
+      }
       block.freed_ns = events.time_ns[i];
       block.freed_at = i + 1;
       block.freed_with_context = (events.flags[i] & journal::kFreedWithContext) != 0;
@@ -101,6 +119,7 @@ class Joiner {
   }
 
   const Snapshot& snapshot_;
+  std::size_t teardown_begin_;  // index of the first event of the end, see Note [The end]
   std::vector<Block> blocks_;
   std::unordered_map<std::uint64_t, std::size_t> by_id_, segment_by_id_;
 };

@@ -10,6 +10,12 @@
 
 namespace cuheap::analysis {
 
+// Note [The end]
+// When a process exits, the CUDA runtime's exit handlers destroy the contexts, and all memory goes with them; many
+// programs do the same with cudaDeviceReset. What a person calls "held at the end" is what was held just before. So the
+// destruction of contexts that nothing follows does not count: its blocks and our pool's segments are live. What went
+// with a context before counts as freed with it.
+
 inline constexpr std::int64_t kNotFreed = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kBeforeWindow = std::numeric_limits<std::int64_t>::min();
 
@@ -27,7 +33,7 @@ struct Block {
   AllocationKind kind = AllocationKind::kNone;
   Allocator allocator = Allocator::kProgram;
   bool served = false;              // lies in our pool
-  bool live = false;                // in the live table
+  bool live = false;                // held at the end: see Note [The end]
   bool freed_with_context = false;  // the program never freed it, its context went away
   bool freed_at_shutdown = false;   // freed after the process began to exit
   // What the program did not free itself while it ran.

@@ -19,6 +19,11 @@ std::string StepRange(const LeakFinding& finding, std::uint32_t count) {
   return "steps " + name(finding.first_step) + " to " + name(finding.last_step) + " of " + Grouped(count);
 }
 
+bool IsStartUp(const std::string& function) {
+  return function == "_start" || function.starts_with("__libc_start") || function == "start_thread" ||
+         function.starts_with("__clone") || function == "clone3" || function == "clone";
+}
+
 std::string_view HeldPhrase(GrowthShape shape) {
   switch (shape) {
     case GrowthShape::kOnce:
@@ -141,7 +146,12 @@ void FindingText::StackOf(std::uint32_t stack) {
   const std::size_t chosen = report_.lines.PositionInStack(stack);
   // From one frame inside the user's line (which call it was) outward.
   const std::size_t begin = chosen == 0 || chosen >= frames.size() ? 0 : chosen - 1;
-  const std::size_t end = std::min(frames.size(), begin + kFramesShown);
+  std::size_t last = frames.size();  // what starts main is of no interest
+  while (last > chosen + 1 && snapshot.frames[frames[last - 1]].function != 0 &&
+         IsStartUp(snapshot.strings[snapshot.frames[frames[last - 1]].function])) {
+    --last;
+  }
+  const std::size_t end = std::min(last, begin + kFramesShown);
   std::vector<std::string> names, places;
   std::size_t name_width = 0;
   for (std::size_t i = begin; i < end; ++i) {
@@ -163,8 +173,8 @@ void FindingText::StackOf(std::uint32_t stack) {
     const std::string mark = begin + i == chosen ? "  >  " : "     ";
     canvas_.Dim("  " + mark + PadRight(names[i], name_width) + "  " + places[i]);
   }
-  if (end < frames.size())
-    canvas_.Dim("       " + Plural(frames.size() - end, "more frame"));
+  if (end < last)
+    canvas_.Dim("       " + Plural(last - end, "more frame"));
   else if (snapshot.stacks[stack].truncated || snapshot.stacks[stack].unwind_failed)
     canvas_.Dim("       outer frames are missing");
 }

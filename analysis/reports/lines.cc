@@ -175,6 +175,19 @@ class LineInterner {
   std::map<Key, std::uint32_t> known_;
 };
 
+std::string CommonFolder(const std::vector<CodeLine>& lines) {
+  std::optional<std::string> common;
+  for (const CodeLine& line : lines) {
+    if (line.module_class != ModuleClass::kUser || line.basis != LineBasis::kLine || !line.file.starts_with('/'))
+      continue;
+    std::string folder = line.file.substr(0, line.file.rfind('/'));
+    if (!common) common = folder;
+    while (!common->empty() && folder != *common && !folder.starts_with(*common + "/"))
+      common->resize(common->rfind('/'));
+  }
+  return common.value_or("");
+}
+
 }  // namespace
 
 ModuleClass ClassifyModule(std::string_view path) {
@@ -249,6 +262,7 @@ LineTable::LineTable(const Snapshot& snapshot, const LineRule& rule) : lines_{Co
       libraries_.push_back(library);
     library_of_stack_.push_back(entry->second);
   }
+  common_folder_ = CommonFolder(lines_);
 }
 
 const std::string& LineTable::LibraryOfStack(std::uint32_t stack) const {

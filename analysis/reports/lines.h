@@ -79,6 +79,9 @@ class LineTable {
   // then its file name; else empty.
   const std::string& LibraryOfStack(std::uint32_t stack) const;
 
+  // Longest folder that holds the files of all lines in user modules; empty if there is none but "/".
+  const std::string& common_folder() const { return common_folder_; }
+
   const CodeLine& line(std::uint32_t index) const { return lines_[index]; }
   std::size_t size() const { return lines_.size(); }
 
@@ -87,6 +90,7 @@ class LineTable {
   std::vector<std::uint32_t> of_stack_, caller_of_stack_, library_of_stack_;
   std::vector<std::size_t> position_in_stack_;
   std::vector<std::string> libraries_;
+  std::string common_folder_;
 };
 
 }  // namespace cuheap::analysis

@@ -70,6 +70,7 @@ class Lister {
   void Holes() {
     std::vector<NotObserved> notes;
     for (const Note& note : snapshot_.notes) {
+      if (note.code == "self_check" && note.a == note.b) continue;  // all is as it should be
       NotObserved entry{ObservationKind::kHole, note.code, note.code + (note.text.empty() ? "" : ": " + note.text)};
       const auto same = [&](const NotObserved& other) { return other.text == entry.text; };
       if (std::none_of(notes.begin(), notes.end(), same)) notes.push_back(std::move(entry));

@@ -90,8 +90,9 @@ class Renderer {
   std::string StepsPhrase() const {
     const Steps& steps = report_.steps;
     const std::string count = Grouped(steps.count());
+    const std::uint32_t line = report_.lines.OfStack(steps.stack);
     const std::string where =
-        ShowLine(report_, report_.lines.line(report_.lines.OfStack(steps.stack)), 48, canvas_.utf8());
+        line == 0 ? "the program" : ShowLine(report_, report_.lines.line(line), 48, canvas_.utf8());
     switch (steps.source) {
       case StepSource::kMarks:
         return count + ", marked by cuheap_step()";
@@ -165,12 +166,11 @@ class Renderer {
   }
 
   void Pool(const PoolUse& pool) {
-    canvas_.Section("POOL", "device " + std::to_string(pool.device) + ": utilisation " + Percent(pool.utilisation) +
-                                ", " + HumanBytes(static_cast<double>(pool.peak_active_bytes)) + " in use at most of " +
-                                HumanBytes(static_cast<double>(pool.peak_reserved_bytes)) +
-                                " held from the driver at most");
-    if (!pool.peak_active_exact) canvas_.Paragraph("Events were lost: more may have been in use at most.");
     const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
+    canvas_.Section("POOL", "device " + std::to_string(pool.device) + ": utilisation " + Percent(pool.utilisation) +
+                                " (at most " + human(pool.peak_active_bytes) + " in use, " +
+                                human(pool.peak_reserved_bytes) + " held)");
+    if (!pool.peak_active_exact) canvas_.Paragraph("Events were lost: more may have been in use at most.");
     canvas_.Field("at the end", human(pool.reserved_bytes) + " held in " + Plural(pool.segments, "segment") + ": " +
                                     human(pool.used_bytes) + " used, " + human(pool.quarantined_bytes) +
                                     " freed but not yet proven unused, " + human(pool.idle_bytes()) + " idle");
@@ -260,6 +260,12 @@ class Renderer {
 
 }  // namespace
 
+std::string FolderOf(const Report& report, const std::string& file) {
+  const std::string& working = report.snapshot->process.working_directory;
+  if (!working.empty() && file.starts_with(working + "/")) return working;
+  return report.lines.common_folder();
+}
+
 std::string ShowLine(const Report& report, const CodeLine& line, std::size_t width, bool utf8) {
   if (line.basis != LineBasis::kLine)
     return Clip(line.basis == LineBasis::kFunction
@@ -271,8 +277,7 @@ std::string ShowLine(const Report& report, const CodeLine& line, std::size_t wid
   const std::string number = ":" + std::to_string(line.line);
   const std::size_t taken = Columns(number) + Columns(function);
   const std::size_t room = width > taken + 20 ? width - taken : 20;
-  return Clip(ShortPath(line.file, report.snapshot->process.working_directory, room, utf8) + number + function, width,
-              utf8);
+  return Clip(ShortPath(line.file, FolderOf(report, line.file), room, utf8) + number + function, width, utf8);
 }
 
 std::string RenderText(const Report& report, const TextOptions& options) { return Renderer(report, options).Render(); }

@@ -24,7 +24,10 @@ std::string RenderText(const Report& report, const TextOptions& options = {});
 // worst line, peak, and if they exist a loss that matters.
 std::string RenderSummary(const Report& report, const TextOptions& options = {});
 
-// "train.cc:57 (LogLoss)" with the path shortened, as the report shows it.
+// The folder that a path is shown relative to: the working directory, or what all the user's lines have in common.
+std::string FolderOf(const Report& report, const std::string& file);
+
+// "train.cc:57  LogLoss" with the path shortened, as the report shows it.
 std::string ShowLine(const Report& report, const CodeLine& line, std::size_t width, bool utf8);
 
 }  // namespace cuheap::analysis

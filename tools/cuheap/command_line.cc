@@ -1,0 +1,420 @@
+#include "tools/cuheap/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string_view>
+
+#include "interpose/options/option_parse.h"
+#include "tools/cuheap/message.h"
+#include "tools/simcuda/driver/device_table.h"
+
+namespace cuheap::tools {
+namespace {
+
+constexpr const char* kTopHelp = R"(
+Examples:
+  cuheap run -- python train.py          run a program; its snapshot is written when it ends
+  cuheap report cuheap.python.4711.json  who held the memory, what leaks, and what to look at
+  cuheap run --simulate -- ./train       the same without a GPU
+
+'cuheap COMMAND --help' tells the rest; docs/reports.md explains every figure.)";
+
+constexpr const char* kRunHelp = R"(
+The program runs as without cuheap: same output, signals, exit status. Nothing is said and no file
+is written unless it used CUDA. Every process that did gets a snapshot of its own: -o names that of
+the program itself, others get their process id before the extension.
+
+Examples:
+  cuheap run -- python train.py --epochs 3
+  cuheap run -o first.json -- ./train          the snapshot's name
+  cuheap run --observe -- ./train              record only; the program keeps the driver's own memory
+  cuheap run --simulate=h100 -- ./train        no GPU: a simulated one
+  cuheap run --stacks=off -- ./serve           cheapest: totals, but no lines
+
+Exit status: the program's (a program that dies by a signal makes cuheap die by it); 126 if the program
+cannot be run, 127 if it is not found, 2 if cuheap itself is at fault before the program starts.)";
+
+constexpr const char* kReportHelp = R"(
+Examples:
+  cuheap report first.json
+  cuheap report --json first.json | jq '.leaks[0].line.text'
+  cuheap report --ignore my::DeviceBuffer first.json   charge a wrapper's memory to its callers
+  cuheap report .                                      one line for every snapshot of a folder)";
+
+constexpr const char* kRecoverHelp = R"(
+For journals that were left behind: cuheap itself was killed, or a process outlived `cuheap run`.
+The folder's name was said then; journals stay as they are.
+
+Example:
+  cuheap recover /dev/shm/cuheap-1000-4711-Xa3b9c)";
+
+std::string SnapshotHelp() { return "A snapshot made by cuheap run, or a folder with snapshots"; }
+
+// --pool and the commands of later versions are known by name, so that they get an answer and not "unknown".
+constexpr std::pair<const char*, const char*> kNotYet[] = {
+    {"top", "live view"},
+    {"snapshot", "snapshot of a running process"},
+    {"diff", "comparison of snapshots"},
+    {"fit", "whether a training fits a GPU"},
+    {"export", "other formats"},
+    {"merge", "many ranks"},
+};
+
+Done Error(const std::string& text, const std::string& command = {}) {
+  return {kUsageError, text + " (see: cuheap " + (command.empty() ? "" : command + " ") + "--help)"};
+}
+
+// Where the program's own words begin: after "--", or at the first word that is neither an option nor an option's
+// value.
+std::size_t CommandBegin(const CLI::App& app, const std::vector<std::string>& arguments, std::size_t from) {
+  for (std::size_t i = from; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--" || word.empty() || word[0] != '-' || word == "-") return i;
+    if (word.find('=') != std::string::npos) continue;
+    const CLI::Option* option = app.get_option_no_throw(word);
+    // -oFILE holds its value already.
+    if (option != nullptr && option->get_items_expected_min() > 0 && i + 1 < arguments.size() &&
+        arguments[i + 1] != "--")
+      ++i;
+  }
+  return arguments.size();
+}
+
+// CLI11 takes its words in reverse order.
+void Parse(CLI::App& app, std::vector<std::string> words) {
+  std::reverse(words.begin(), words.end());
+  app.parse(words);
+}
+
+bool IsCount(const std::string& text) {
+  return !text.empty() && text.size() < 10 &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// A number with or without K, M, G, KiB, MiB, GiB, of at least 4 MiB: what SIMCUDA_MEMORY takes.
+bool IsMemorySize(const std::string& text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0 || digits > 15) return false;
+  const std::string unit = text.substr(digits);
+  double bytes = std::stod(text.substr(0, digits));
+  if (unit == "K" || unit == "KiB")
+    bytes *= 1 << 10;
+  else if (unit == "M" || unit == "MiB")
+    bytes *= 1 << 20;
+  else if (unit == "G" || unit == "GiB")
+    bytes *= 1 << 30;
+  else if (!unit.empty())
+    return false;
+  return bytes >= 4 << 20 && bytes <= 1e15;
+}
+
+// Says "cuheap run [OPTIONS] -- PROGRAM", which CLI11 does not know of.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string) const override {
+    const std::string name = app->get_name();
+    if (name == "run") return "Usage: cuheap run [OPTIONS] -- PROGRAM [ARGUMENTS]\n";
+    if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR\n";
+    if (name == "recover") return "Usage: cuheap recover [OPTIONS] DIR|JOURNAL\n";
+    return "Usage: cuheap COMMAND [OPTIONS] ...\n";
+  }
+  // Wrapped, since the table's texts are long; CLI11 indents what follows a newline.
+  std::string make_option_desc(const CLI::Option* option) const override {
+    constexpr std::size_t kWidth = 68;
+    std::string wrapped;
+    std::size_t column = 0;
+    const std::string description = option->get_description();
+    std::string_view rest = description;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find(' '), rest.size());
+      if (column != 0 && column + 1 + end > kWidth) {
+        wrapped += '\n';
+        column = 0;
+      }
+      if (column != 0) {
+        wrapped += ' ';
+        ++column;
+      }
+      wrapped += rest.substr(0, end);
+      column += end;
+      rest.remove_prefix(std::min(rest.size(), end + 1));
+    }
+    return wrapped;
+  }
+};
+
+class Parser {
+ public:
+  Parser()
+      : app_("cuheap: GPU memory of unmodified CUDA programs: who holds it, what leaks, what to change", "cuheap") {
+    app_.set_version_flag("--version", "cuheap " CUHEAP_VERSION);
+    app_.footer(kTopHelp);
+    const auto formatter = std::make_shared<HelpFormatter>();
+    formatter->column_width(32);
+    app_.formatter(formatter);
+    app_.require_subcommand(1);
+    run_ = app_.add_subcommand("run", "Run a program, record its GPU memory, write a snapshot when it ends");
+    report_ = app_.add_subcommand("report", "Print what a snapshot tells");
+    recover_ = app_.add_subcommand("recover", "Make snapshots of journals that were left behind");
+    AddRun();
+    AddReport();
+    AddRecover();
+  }
+
+  Command Parse(const std::vector<std::string>& arguments) {
+    if (arguments.empty() || arguments[0].empty())
+      return Done{kUsageError, "no command given: run, report or recover (see: cuheap --help)"};
+    for (const auto& [name, what] : kNotYet) {
+      if (arguments[0] == name) return Error("'" + arguments[0] + "' (" + what + ") is not there yet");
+    }
+    if (arguments[0][0] != '-' && arguments[0] != "run" && arguments[0] != "report" && arguments[0] != "recover") {
+      return Error("unknown command '" + arguments[0] + "': run, report or recover");
+    }
+    std::vector<std::string> own = arguments;
+    if (arguments[0] == "run") {
+      const std::size_t begin = CommandBegin(*run_, arguments, 1);
+      own.resize(begin);
+      options_.run.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(begin), arguments.end());
+      if (!options_.run.command.empty() && options_.run.command[0] == "--")
+        options_.run.command.erase(options_.run.command.begin());
+    }
+    try {
+      tools::Parse(app_, own);
+    } catch (const CLI::CallForHelp&) {
+      return Done{0, HelpText()};
+    } catch (const CLI::CallForVersion&) {
+      return Done{0, "cuheap " CUHEAP_VERSION "\n"};
+    } catch (const CLI::ParseError& error) {
+      return Error(OneLine(error.what()), run_->parsed()       ? "run"
+                                          : report_->parsed()  ? "report"
+                                          : recover_->parsed() ? "recover"
+                                                               : "");
+    }
+    if (run_->parsed()) return FinishRun();
+    if (report_->parsed()) return FinishReport();
+    return options_.recover;
+  }
+
+ private:
+  struct {
+    RunOptions run;
+    ReportOptions report;
+    RecoverOptions recover;
+  } options_;
+
+  void AddRun() {
+    run_->footer(kRunHelp);
+    run_->add_option("-o,--output", options_.run.output,
+                     "Snapshot of the program (default: cuheap.PROGRAM.PID.json here)")
+        ->type_name("FILE");
+    run_->add_flag("-q,--quiet", options_.run.quiet, "Say nothing when the program ended (errors are still said)");
+    run_->add_flag("--observe", observe_, "Record only: every allocation goes to the driver as it is");
+    run_->add_flag("--pool", pool_, "Serve frameworks' tensors from cuheap's pool (not there yet)");
+    AddLibraryOptions();
+    run_->add_option("--journal-dir", options_.run.journal_folder,
+                     "Where the journal goes: a local folder with space (default: chosen)")
+        ->type_name("DIR");
+    simulate_ = run_->add_option("--simulate", model_, "Use a simulated GPU, of the given model if one is named")
+                    ->type_name("[=MODEL]")
+                    ->expected(0, 1)
+                    ->group("Simulated GPU");
+    run_->add_option("--simulate-devices", simulated_devices_, "Number of simulated GPUs (default: 1)")
+        ->type_name("N")
+        ->group("Simulated GPU");
+    run_->add_option("--simulate-memory", simulated_memory_, "Memory of each, e.g. 24GiB (default: the model's)")
+        ->type_name("BYTES")
+        ->group("Simulated GPU");
+    run_->add_option("--simulate-order", simulated_order_, "Order of the work of streams: late, random, eager")
+        ->type_name("ORDER")
+        ->group("Simulated GPU");
+    run_->add_option("--simulate-seed", simulated_seed_, "Seed of that order")->type_name("N")->group("Simulated GPU");
+    run_->add_option("--simulate-log", simulated_log_, "File that every simulated call is written to")
+        ->type_name("FILE")
+        ->group("Simulated GPU");
+  }
+
+  // One flag for every option of the preload library: CUHEAP_FREE_BARRIER is --free-barrier.
+  void AddLibraryOptions() {
+    for (const options::Description& option : options::kDescriptions) {
+      const std::string variable = option.variable;
+      if (variable == "CUHEAP_DIR" || variable == "CUHEAP_MODE" || variable.starts_with("CUHEAP_TEST_")) continue;
+      const bool stacks = variable == "CUHEAP_STACKS";
+      const std::string help = std::string(option.help) + " Default: " + (stacks ? "native" : option.default_value);
+      run_->add_option(FlagOf(variable), library_values_[variable], help)
+          ->type_name(stacks ? "native|off" : TypeName(option.kind))
+          ->group("Pool and recording");
+    }
+  }
+
+  static std::string FlagOf(const std::string& variable) {
+    std::string flag = "--" + variable.substr(std::string_view("CUHEAP_").size());
+    std::transform(flag.begin(), flag.end(), flag.begin(),
+                   [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
+    return flag;
+  }
+
+  static const char* TypeName(options::Kind kind) {
+    switch (kind) {
+      case options::Kind::kFlag:
+        return "0|1";
+      case options::Kind::kNumber:
+        return "N";
+      case options::Kind::kBytes:
+        return "BYTES";
+      case options::Kind::kMode:
+        return "default|observe";
+      case options::Kind::kBarrier:
+        return "auto|always|never";
+      case options::Kind::kText:
+        break;
+    }
+    return "TEXT";
+  }
+
+  // What the library would reject when the program is under way is rejected now: flags, and the environment that the
+  // program inherits. Empty: all is well.
+  std::string SetLibraryOptions() {
+    for (const options::Description& option : options::kDescriptions) {
+      std::string& value = library_values_[option.variable];
+      const bool stacks = std::string_view(option.variable) == "CUHEAP_STACKS";
+      if (stacks && value == "native") value = "1";
+      if (std::string_view(option.variable) == "CUHEAP_MODE" && observe_) value = "observe";
+      const char* inherited = std::getenv(option.variable);
+      const char* remedy = "";
+      if (!value.empty()) {
+        if (!options::Valid(option, value, &remedy))
+          return FlagOf(option.variable) + " " + value + ": " + (stacks ? "use native or off" : remedy);
+        options_.run.environment.emplace_back(option.variable, value);
+      } else if (inherited != nullptr && *inherited != '\0' && !options::Valid(option, inherited, &remedy)) {
+        return "the environment has " + std::string(option.variable) + "=" + inherited + ": " + remedy;
+      }
+    }
+    return {};
+  }
+
+  void AddReport() {
+    report_->footer(kReportHelp);
+    report_->add_option("snapshot", options_.report.path, SnapshotHelp())->required()->type_name("SNAPSHOT|DIR");
+    report_->add_flag("--json", options_.report.json, "The same facts for scripts (docs/reports.md)");
+    report_->add_option("--top", top_, "Rows of every table (default: 10)")->type_name("N");
+    report_->add_flag("!--no-stacks", options_.report.stacks, "Leave out the findings' stacks");
+    report_
+        ->add_option("--ignore", options_.report.ignore,
+                     "Never charge memory to a frame with this in its function, file or library; repeatable")
+        ->type_name("TEXT")
+        ->expected(1)
+        ->take_all();
+    report_->add_option("--color", color_, "auto, always or never (default: auto; NO_COLOR is respected)")
+        ->type_name("WHEN");
+    report_->add_option("--width", width_, "Columns (default: the terminal's)")->type_name("N");
+  }
+
+  void AddRecover() {
+    recover_->footer(kRecoverHelp);
+    recover_->add_option("journal", options_.recover.path, "A journal, or the folder that holds journals")
+        ->required()
+        ->type_name("DIR|JOURNAL");
+    recover_
+        ->add_option("-o,--output", options_.recover.output, "Snapshot's name (default: cuheap.PROGRAM.PID.json here)")
+        ->type_name("FILE");
+    recover_->add_flag("-q,--quiet", options_.recover.quiet, "Say nothing but errors");
+  }
+
+  std::string HelpText() {
+    for (CLI::App* command : {run_, report_, recover_}) {
+      if (command->parsed()) return command->help("cuheap");
+    }
+    return app_.help();
+  }
+
+  static std::string OneLine(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    return text;
+  }
+
+  Command FinishRun() {
+    RunOptions& run = options_.run;
+    if (pool_)
+      return Error("--pool is not there yet: without it PyTorch keeps its own cache, and its segments are seen", "run");
+    if (run.command.empty() || run.command[0].empty()) return Error("no program given", "run");
+    if (const std::string problem = SetLibraryOptions(); !problem.empty()) return Error(problem, "run");
+    const auto set = [&](const char* variable, const std::string& value) {
+      if (!value.empty()) run.environment.emplace_back(variable, value);
+    };
+    return FinishSimulation(set);
+  }
+
+  template <typename Set>
+  Command FinishSimulation(const Set& set) {
+    RunOptions& run = options_.run;
+    run.simulate = simulate_->count() != 0;
+    const std::pair<const char*, const std::string*> needs[] = {{"--simulate-devices", &simulated_devices_},
+                                                                {"--simulate-memory", &simulated_memory_},
+                                                                {"--simulate-order", &simulated_order_},
+                                                                {"--simulate-seed", &simulated_seed_},
+                                                                {"--simulate-log", &simulated_log_}};
+    for (const auto& [name, value] : needs) {
+      if (!value->empty() && !run.simulate) return Error(std::string(name) + " needs --simulate", "run");
+    }
+    if (!simulated_devices_.empty() &&
+        (!IsCount(simulated_devices_) || std::stoul(simulated_devices_) < 1 || std::stoul(simulated_devices_) > 32)) {
+      return Error("--simulate-devices: use a number from 1 to 32, not '" + simulated_devices_ + "'", "run");
+    }
+    if (!simulated_order_.empty() && simulated_order_ != "late" && simulated_order_ != "random" &&
+        simulated_order_ != "eager") {
+      return Error("--simulate-order: use late, random or eager, not '" + simulated_order_ + "'", "run");
+    }
+    if (!simulated_seed_.empty() && !IsCount(simulated_seed_))
+      return Error("--simulate-seed: use a number, not '" + simulated_seed_ + "'", "run");
+    if (!model_.empty() && simcuda::FindDeviceModel(model_) == nullptr) {
+      return Error("--simulate: no such model: '" + model_ + "'; use one of " + simcuda::DeviceModelNames(), "run");
+    }
+    if (!simulated_memory_.empty() && !IsMemorySize(simulated_memory_)) {
+      return Error("--simulate-memory: use a size such as 24GiB, at least 4MiB, not '" + simulated_memory_ + "'",
+                   "run");
+    }
+    set("SIMCUDA_MODEL", model_);
+    set("SIMCUDA_DEVICES", simulated_devices_);
+    set("SIMCUDA_MEMORY", simulated_memory_);
+    set("SIMCUDA_ORDER", simulated_order_);
+    set("SIMCUDA_SEED", simulated_seed_);
+    set("SIMCUDA_LOG", simulated_log_);
+    return run;
+  }
+
+  Command FinishReport() {
+    ReportOptions& report = options_.report;
+    if (!top_.empty() && (!IsCount(top_) || std::stoul(top_) == 0))
+      return Error("--top: use a number from 1, not '" + top_ + "'", "report");
+    if (!top_.empty()) report.top = std::stoul(top_);
+    if (!width_.empty() && !IsCount(width_)) return Error("--width: use a number, not '" + width_ + "'", "report");
+    if (!width_.empty()) report.width = std::stoul(width_);
+    if (color_ == "always")
+      report.color = ColorChoice::kAlways;
+    else if (color_ == "never")
+      report.color = ColorChoice::kNever;
+    else if (!color_.empty() && color_ != "auto")
+      return Error("--color: use auto, always or never, not '" + color_ + "'", "report");
+    return report;
+  }
+
+  CLI::App app_;
+  CLI::App *run_ = nullptr, *report_ = nullptr, *recover_ = nullptr;
+  CLI::Option* simulate_ = nullptr;
+  bool observe_ = false, pool_ = false;
+  std::map<std::string, std::string> library_values_;
+  std::string model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;
+  std::string top_, width_, color_;
+};
+
+}  // namespace
+
+Command ParseCommandLine(const std::vector<std::string>& arguments) { return Parser().Parse(arguments); }
+
+}  // namespace cuheap::tools

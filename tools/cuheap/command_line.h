@@ -1,0 +1,54 @@
+// The command line of cuheap: which command, with which options. Everything is checked here, before anything is done.
+#ifndef CUHEAP_TOOLS_CUHEAP_COMMAND_LINE_H_
+#define CUHEAP_TOOLS_CUHEAP_COMMAND_LINE_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace cuheap::tools {
+
+struct RunOptions {
+  std::vector<std::string> command;  // the program and its arguments, not empty
+  std::string output;                // -o; empty: cuheap.<program>.<pid>.json
+  std::string journal_folder;        // --journal-dir; empty: chosen
+  bool quiet = false;
+  bool simulate = false;
+  // For the preload library and the simulated CUDA: environment variables.
+  std::vector<std::pair<std::string, std::string>> environment;
+};
+
+enum class ColorChoice { kAuto, kAlways, kNever };
+
+struct ReportOptions {
+  std::string path;  // a snapshot, or a folder with snapshots
+  bool json = false;
+  bool stacks = true;
+  ColorChoice color = ColorChoice::kAuto;
+  std::size_t top = 10;
+  std::size_t width = 0;  // 0: the terminal's, or 100
+  std::vector<std::string> ignore;
+};
+
+struct RecoverOptions {
+  std::string path;  // a journal, or a folder with journals
+  std::string output;
+  bool quiet = false;
+};
+
+// Something to print and leave with: --help, --version (status 0, on stdout) or an error (status 2, on stderr).
+struct Done {
+  int status = 0;
+  std::string text;
+};
+
+using Command = std::variant<RunOptions, ReportOptions, RecoverOptions, Done>;
+
+Command ParseCommandLine(const std::vector<std::string>& arguments);  // without argv[0]
+
+}  // namespace cuheap::tools
+
+#endif  // CUHEAP_TOOLS_CUHEAP_COMMAND_LINE_H_

@@ -1,0 +1,33 @@
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/cuheap/commands.h"
+#include "tools/cuheap/journal_folder.h"
+#include "tools/cuheap/message.h"
+#include "tools/cuheap/snapshot_files.h"
+
+namespace cuheap::tools {
+
+int Recover(const RecoverOptions& options) {
+  const absl::StatusOr<std::vector<std::string>> journals = ListJournals(options.path);
+  if (!journals.ok()) {
+    Say(std::string(journals.status().message()));
+    return kUsageError;
+  }
+  SnapshotRequest request;
+  request.journals = *journals;
+  request.output = options.output;
+  const SnapshotResult result = WriteSnapshots(request);
+  for (const std::string& problem : result.problems) Say(problem);
+  for (const SnapshotFile& file : result.files) {
+    if (!options.quiet) {
+      Say(file.program + " (process " + std::to_string(file.pid) + (file.running ? ", still running" : "") +
+          "): " + file.summary + "\ncuheap report " + ShellQuoted(file.path));
+    }
+  }
+  if (result.files.empty() && result.problems.empty()) Say("no process of these journals used CUDA");
+  return result.files.empty() || !result.problems.empty() ? kUsageError : 0;
+}
+
+}  // namespace cuheap::tools

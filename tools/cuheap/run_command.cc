@@ -1,0 +1,114 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/cuheap/child_environment.h"
+#include "tools/cuheap/commands.h"
+#include "tools/cuheap/install_layout.h"
+#include "tools/cuheap/journal_folder.h"
+#include "tools/cuheap/message.h"
+#include "tools/cuheap/snapshot_files.h"
+#include "tools/cuheap/supervisor.h"
+
+namespace cuheap::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Other processes' lines after the main one's; more are counted only.
+constexpr std::size_t kOthersNamed = 2;
+
+// Empty if the file can be written as far as can be told before it is.
+std::string WhyNotWritable(const std::string& output) {
+  if (output.empty()) return {};
+  std::error_code error;
+  const fs::path path(output), folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (fs::is_directory(path, error)) return output + " is a folder";
+  if (!fs::is_directory(folder, error)) return folder.string() + " is not a folder";
+  if (access(folder.c_str(), W_OK) != 0) return folder.string() + ": " + std::strerror(errno);
+  return {};
+}
+
+void SayResult(const SnapshotResult& result, bool quiet) {
+  for (const std::string& problem : result.problems) Say(problem);
+  if (quiet || result.files.empty()) return;
+  const SnapshotFile& main = result.files.front();
+  Say(main.program + " (process " + std::to_string(main.pid) + "): " + main.summary + "\ncuheap report " +
+      ShellQuoted(main.path));
+  std::size_t named = 0;
+  for (std::size_t i = 1; i < result.files.size() && named < kOthersNamed; ++i, ++named) {
+    const SnapshotFile& file = result.files[i];
+    Say("also " + file.program + " (process " + std::to_string(file.pid) + ")" + (file.leaks ? ", which leaks" : "") +
+        ": cuheap report " + ShellQuoted(file.path));
+  }
+  if (named + 1 < result.files.size()) {
+    const std::string folder = fs::path(main.path).parent_path().string();
+    Say("and " + std::to_string(result.files.size() - 1 - named) + " more: cuheap report " +
+        ShellQuoted(folder.empty() ? "." : folder));
+  }
+}
+
+// Makes the snapshots; true if the journals are not needed any more.
+bool Conclude(const RunOptions& options, const std::string& folder, pid_t pid) {
+  const absl::StatusOr<std::vector<std::string>> journals = ListJournals(folder);
+  if (!journals.ok()) return true;  // none: CUDA was not used
+  SnapshotRequest request;
+  request.journals = *journals;
+  request.output = options.output;
+  request.main_pid = static_cast<std::uint64_t>(pid);
+  const SnapshotResult result = WriteSnapshots(request);
+  SayResult(result, options.quiet);
+  std::string running;
+  for (const SnapshotFile& file : result.files) {
+    if (file.running) running += (running.empty() ? "" : ", ") + std::to_string(file.pid);
+  }
+  if (!result.problems.empty() || !running.empty()) {
+    if (!running.empty()) Say("still running: process " + running + "; its snapshot shows it as it was now");
+    Say("the journals are kept: cuheap recover " + ShellQuoted(folder));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int Run(const RunOptions& options) {
+  if (const std::string reason = WhyNotWritable(options.output); !reason.empty()) {
+    Say("the snapshot cannot be written: " + reason);
+    return kUsageError;
+  }
+  absl::StatusOr<InstallLayout> layout = FindInstallLayout(options.simulate);
+  if (!layout.ok()) {
+    Say(std::string(layout.status().message()));
+    return kUsageError;
+  }
+  const absl::StatusOr<std::string> folder = MakeJournalFolder(options.journal_folder);
+  if (!folder.ok()) {
+    Say(std::string(folder.status().message()));
+    return kUsageError;
+  }
+  ChildEnvironmentOptions changes;
+  changes.layout = *std::move(layout);
+  changes.simulate = options.simulate;
+  changes.journal_folder = *folder;
+  changes.variables = options.environment;
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+
+  const Outcome outcome = Supervise(options.command, MakeChildEnvironment(environment, changes));
+  if (outcome.start_error != 0) {
+    RemoveJournalFolder(*folder);
+    Say(options.command[0] + ": " + (outcome.start_error == ENOENT ? "not found" : std::strerror(outcome.start_error)));
+    return StatusOfStartError(outcome.start_error);
+  }
+  if (Conclude(options, *folder, outcome.pid)) RemoveJournalFolder(*folder);
+  EndAs(outcome);
+}
+
+}  // namespace cuheap::tools

@@ -1,0 +1,158 @@
+#include "tools/cuheap/snapshot_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "analysis/journal_reader.h"
+#include "analysis/reports/report.h"
+#include "analysis/reports/report_text.h"
+#include "analysis/snapshot_writer.h"
+#include "analysis/symboliser.h"
+
+namespace cuheap::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is needed of a process before it is known which one is the main one.
+struct Found {
+  std::string journal;
+  std::uint64_t pid = 0;
+  std::int64_t start_ns = 0;
+};
+
+class Maker {
+ public:
+  explicit Maker(const SnapshotRequest& request) : request_(request) {}
+
+  SnapshotResult Make() {
+    // Two readings: the file names depend on which processes there are, and all of them at once might not fit in
+    // memory.
+    std::vector<Found> found = Survey();
+    const std::optional<std::size_t> main = MainOf(found);
+    for (std::size_t i = 0; i < found.size(); ++i) Write(found[i], main && *main == i);
+    std::sort(result_.files.begin(), result_.files.end(), [](const SnapshotFile& a, const SnapshotFile& b) {
+      return std::tuple(!a.is_main, a.pid, a.path) < std::tuple(!b.is_main, b.pid, b.path);
+    });
+    return std::move(result_);
+  }
+
+ private:
+  std::vector<Found> Survey() {
+    std::vector<Found> found;
+    for (const std::string& journal : request_.journals) {
+      analysis::ReadJournalOptions options;
+      options.keep_events = false;
+      const absl::StatusOr<analysis::Snapshot> snapshot = analysis::ReadJournal(journal, options);
+      if (!snapshot.ok()) {
+        // Its process ended before the journal began: nothing was recorded, nothing is lost.
+        const bool never_begun =
+            snapshot.status().code() == absl::StatusCode::kFailedPrecondition && request_.main_pid != 0;
+        if (!never_begun) result_.problems.emplace_back(snapshot.status().message());
+        continue;
+      }
+      if (UsedCuda(*snapshot)) found.push_back({journal, snapshot->process.pid, snapshot->process.start_realtime_ns});
+    }
+    return found;
+  }
+
+  std::optional<std::size_t> MainOf(const std::vector<Found>& found) const {
+    if (found.empty()) return std::nullopt;
+    std::optional<std::size_t> main;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      // A process that became another by exec has several journals: the last is what the program came to be.
+      if (found[i].pid == request_.main_pid && (!main || found[i].start_ns >= found[*main].start_ns)) main = i;
+    }
+    if (main) return main;
+    return static_cast<std::size_t>(std::min_element(found.begin(), found.end(),
+                                                     [](const Found& a, const Found& b) {
+                                                       return std::tie(a.start_ns, a.pid) < std::tie(b.start_ns, b.pid);
+                                                     }) -
+                                    found.begin());
+  }
+
+  void Write(const Found& process, bool is_main) {
+    absl::StatusOr<analysis::Snapshot> snapshot = analysis::ReadJournal(process.journal);
+    if (!snapshot.ok()) {
+      result_.problems.emplace_back(snapshot.status().message());
+      return;
+    }
+    analysis::Symbolise(*snapshot);
+    SnapshotFile file;
+    file.journal = process.journal;
+    file.pid = process.pid;
+    file.is_main = is_main;
+    file.running = snapshot->completeness.end == "running";
+    file.program = fs::path(snapshot->process.executable).filename().string();
+    file.path = Unused(request_.output.empty() ? DefaultName(*snapshot)
+                       : is_main               ? request_.output
+                                               : WithPid(request_.output, process.pid));
+    absl::Status written = analysis::WriteSnapshot(*snapshot, file.path);
+    if (!written.ok() && request_.output.empty()) {
+      // The working directory may be read-only; what was recorded must not be lost for it.
+      std::error_code error;
+      const fs::path elsewhere = fs::temp_directory_path(error) / file.path;
+      if (!error && analysis::WriteSnapshot(*snapshot, elsewhere.string()).ok()) {
+        result_.problems.emplace_back(std::string(written.message()) + "; it went to " + elsewhere.string());
+        file.path = elsewhere.string();
+        written = absl::OkStatus();
+      }
+    }
+    if (!written.ok()) {
+      result_.problems.emplace_back(written.message());
+      return;
+    }
+    const analysis::Report report = analysis::MakeReport(*snapshot);
+    file.summary = analysis::RenderSummary(report);
+    file.leaks = report.leak_count() != 0;
+    result_.files.push_back(std::move(file));
+  }
+
+  // No two processes of one run write one file.
+  std::string Unused(std::string path) {
+    for (int number = 2; !taken_.insert(path).second; ++number) {
+      path = WithPid(path, static_cast<std::uint64_t>(number));
+    }
+    return path;
+  }
+
+  const SnapshotRequest& request_;
+  std::set<std::string> taken_;
+  SnapshotResult result_;
+};
+
+}  // namespace
+
+SnapshotResult WriteSnapshots(const SnapshotRequest& request) { return Maker(request).Make(); }
+
+bool UsedCuda(const analysis::Snapshot& snapshot) {
+  const auto allocations = snapshot.counters.find("allocations");
+  return !snapshot.devices.empty() || snapshot.events.size() != 0 || !snapshot.live.empty() ||
+         !snapshot.segments.empty() || (allocations != snapshot.counters.end() && allocations->second != 0);
+}
+
+std::string WithPid(const std::string& path, std::uint64_t pid) {
+  const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+  std::size_t dot = path.rfind('.');
+  if (path.ends_with(".json.zst")) dot = path.size() - 9;
+  if (dot == std::string::npos || dot <= name) return path + "." + std::to_string(pid);
+  return path.substr(0, dot) + "." + std::to_string(pid) + path.substr(dot);
+}
+
+std::string DefaultName(const analysis::Snapshot& snapshot) {
+  std::string program = fs::path(snapshot.process.executable).filename().string();
+  for (char& byte : program) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (code < 0x80 && std::isalnum(code) == 0 && byte != '.' && byte != '_' && byte != '-' && byte != '+') byte = '_';
+  }
+  if (program.empty()) program = "program";
+  return "cuheap." + program + "." + std::to_string(snapshot.process.pid) + ".json";
+}
+
+}  // namespace cuheap::tools

@@ -1,0 +1,50 @@
+// From journals to snapshot files: which processes used CUDA, what their files are called, what is said about them.
+#ifndef CUHEAP_TOOLS_CUHEAP_SNAPSHOT_FILES_H_
+#define CUHEAP_TOOLS_CUHEAP_SNAPSHOT_FILES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "analysis/snapshot.h"
+
+namespace cuheap::tools {
+
+struct SnapshotRequest {
+  std::vector<std::string> journals;
+  std::string output;          // the main process's file; empty: cuheap.<program>.<pid>.json in the working directory
+  std::uint64_t main_pid = 0;  // 0: the process that started first
+};
+
+struct SnapshotFile {
+  std::string path;
+  std::string journal;
+  std::string summary;  // lines as RenderSummary gives them
+  std::string program;  // file name of the executable
+  std::uint64_t pid = 0;
+  bool is_main = false;
+  bool running = false;  // the process had not ended
+  bool leaks = false;
+};
+
+struct SnapshotResult {
+  std::vector<SnapshotFile> files;    // the main process first, then by process id
+  std::vector<std::string> problems;  // one line each: journals that could not be read, files that could not be written
+};
+
+// Reads every journal, symbolises and writes the file of each process that used CUDA; a journal is let go before the
+// next is read. A journal that was never completed (its process died while it began) counts as no use of CUDA.
+SnapshotResult WriteSnapshots(const SnapshotRequest& request);
+
+bool UsedCuda(const analysis::Snapshot& snapshot);
+
+// "x.json", 4711 -> "x.4711.json"; "x" -> "x.4711".
+std::string WithPid(const std::string& path, std::uint64_t pid);
+
+// "cuheap.<program>.<pid>.json"; characters of the program's name that shells treat specially become '_'.
+std::string DefaultName(const analysis::Snapshot& snapshot);
+
+}  // namespace cuheap::tools
+
+#endif  // CUHEAP_TOOLS_CUHEAP_SNAPSHOT_FILES_H_
