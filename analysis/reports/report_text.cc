@@ -178,7 +178,9 @@ class Renderer {
                               human(pool.idle_pinned_bytes) + " beside live blocks");
     canvas_.Field("fragmentation", Percent(pool.external_fragmentation()) +
                                        " of what is idle lies outside the largest idle range (" +
-                                       human(pool.largest_idle) + "); rounding costs " + human(pool.rounding_bytes()));
+                                       human(pool.largest_idle) + ")");
+    // 0 also when it is not known: what a block occupied is lost when its context is destroyed at the end.
+    if (pool.rounding_bytes() != 0) canvas_.Field("rounding", human(pool.rounding_bytes()) + " of what is used");
   }
 
   void Failures() {
