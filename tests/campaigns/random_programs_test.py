@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Random legal programs must print the same with and without the pool, in every order of the simulated streams.
+
+With the quarantine rule switched off (CUHEAP_TEST_NO_QUARANTINE, for this test only) wrong bytes must appear: that
+shows that the programs would find a pool that reuses memory too early.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+ORDERS = ["late", "random", "eager"]
+
+
+def environment(args, order, preload, extra):
+    env = dict(os.environ)
+    for name in list(env):
+        if name.startswith(("CUHEAP_", "SIMCUDA_")):
+            del env[name]
+    env["LD_LIBRARY_PATH"] = os.pathsep.join([args.simcuda, args.lib])
+    env["SIMCUDA_ORDER"] = order
+    env["SIMCUDA_SEED"] = "7"
+    env.pop("LD_PRELOAD", None)
+    if preload:
+        env["LD_PRELOAD"] = " ".join(args.preload_first + ["libcuheap_preload.so"])
+    env.update(extra)
+    return env
+
+
+def run(args, order, preload, first, last, extra=None):
+    """The output of the seeds, as a list of (seed, text)."""
+    command = [args.program, str(first), str(last)]
+    done = subprocess.run(command, env=environment(args, order, preload, extra or {}), capture_output=True, text=True,
+                          timeout=1200, check=False)
+    parts = done.stdout.split("seed ")[1:]
+    result = {int(part.split("\n", 1)[0]): part.split("\n", 1)[1] for part in parts}
+    if done.returncode != 0:
+        seed = max(result, default=first)
+        result[seed] = result.get(seed, "") + f"ended with status {done.returncode}\n{done.stderr[-2000:]}"
+    return result, done.stderr
+
+
+def differences(bare, ours, first, last):
+    return [seed for seed in range(first, last + 1) if bare.get(seed) != ours.get(seed)]
+
+
+def show(args, seed, order, bare, ours):
+    print(f"seed {seed}, order {order}: the program's results differ", flush=True)
+    program = subprocess.run([args.program, str(seed), str(seed), "--print"], text=True, capture_output=True, check=False,
+                             env=environment(args, order, False, {})).stdout.split("seed ")[0]
+    print(program)
+    left, right = bare.get(seed, "(nothing)").split("\n"), ours.get(seed, "(nothing)").split("\n")
+    for index in range(max(len(left), len(right))):
+        a = left[index] if index < len(left) else "(end)"
+        b = right[index] if index < len(right) else "(end)"
+        if a != b:
+            print(f"  line {index}: without us: {a}\n  line {index}: with us:    {b}")
+
+
+def compare(args):
+    failed = 0
+    for order in ORDERS:
+        bare, _ = run(args, order, False, args.first, args.last)
+        if len(bare) != args.last - args.first + 1 or any("FAILED" in text or "error" in text for text in bare.values()):
+            bad = next((s for s, text in bare.items() if "FAILED" in text or "error" in text), None)
+            print(f"order {order}: the programs do not run without us (seed {bad}):\n{bare.get(bad, '')[-2000:]}")
+            return 1
+        if order != ORDERS[0] and bare != reference:
+            print(f"order {order}: without us the results differ from order {ORDERS[0]}: a program is not legal, seeds",
+                  differences(reference, bare, args.first, args.last)[:10])
+            return 1
+        reference = bare
+        ours, stderr = run(args, order, True, args.first, args.last)
+        wrong = differences(bare, ours, args.first, args.last)
+        print(f"order {order}: {len(bare)} programs, {len(wrong)} differ", flush=True)
+        for seed in wrong[:2]:
+            show(args, seed, order, bare, ours)
+        if stderr.strip():
+            print(f"stderr with us: {stderr[-2000:]}")
+        failed += len(wrong)
+    return 1 if failed else 0
+
+
+def must_find(args):
+    bare, _ = run(args, "late", False, args.first, args.last)
+    broken, _ = run(args, "late", True, args.first, args.last, {"CUHEAP_TEST_NO_QUARANTINE": "1"})
+    wrong = differences(bare, broken, args.first, args.last)
+    print(f"without the quarantine rule {len(wrong)} of {len(bare)} programs give other results")
+    return 0 if wrong else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--simcuda", required=True, help="folder of the simulated driver")
+    parser.add_argument("--lib", required=True, help="folder of libcuheap_preload.so")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int, default=499)
+    parser.add_argument("--preload-first", nargs="*", default=[], help="libraries to preload before ours (sanitizers)")
+    parser.add_argument("--must-find", action="store_true", help="switch the quarantine off: differences must appear")
+    args = parser.parse_args()
+    return must_find(args) if args.must_find else compare(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
