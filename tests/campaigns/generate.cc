@@ -18,6 +18,8 @@ struct Buffer {
   std::uint64_t bytes = 0;
   bool live = false;
   int owner = -1;  // the thread that may touch it in this phase
+  int home = 0;  // the stream that most of its work is in, in programs whose streams have little to do with each other
+  bool watched = false;  // not touched again before it is read at the end of the phase
   Pending pending;
 };
 
@@ -33,10 +35,14 @@ class Generator {
   Generator(std::uint64_t seed, const GenerateOptions& options) : random_(seed * 0x9E3779B97F4A7C15u + 1), options_(options) {
     program_.seed = seed;
     program_.threads = Chance(0.5) ? 1 : Between(2, 4);
-    program_.pinned = Chance(0.4);
-    const int streams_each = Between(1, 3);
+    // Quiet programs read nothing back between their phases: no free of theirs has to wait for a copy, so that blocks
+    // really are freed under running kernels.
+    quiet_ = Chance(0.6);
+    program_.pinned = !quiet_ && Chance(0.5);
+    apart_ = Chance(0.5);
+    const int streams_each = apart_ ? Between(2, 3) : Between(1, 3);
     program_.stream_blocking.push_back(true);
-    for (int i = 0; i < streams_each * program_.threads; ++i) program_.stream_blocking.push_back(Chance(0.5));
+    for (int i = 0; i < streams_each * program_.threads; ++i) program_.stream_blocking.push_back(Chance(apart_ ? 0.1 : 0.5));
     streams_each_ = streams_each;
     synchronizing_ = Between(0, 2);
   }
@@ -63,15 +69,16 @@ class Generator {
   int Between(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool Chance(double p) { return std::uniform_real_distribution<double>(0, 1)(random_) < p; }
 
-  int PickStream() {
-    if (Chance(0.15)) return 0;
+  int PickStream(int buffer = -1) {
+    if (buffer >= 0 && apart_ && Chance(0.95)) return buffers_[buffer].home;
+    if (Chance(apart_ ? 0.02 : 0.15)) return 0;
     return 1 + thread_ * streams_each_ + Between(0, streams_each_ - 1);
   }
 
   int PickBuffer() {
     std::vector<int> mine;
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      if (buffers_[i].live && buffers_[i].owner == thread_) mine.push_back(static_cast<int>(i));
+      if (buffers_[i].live && buffers_[i].owner == thread_ && !buffers_[i].watched) mine.push_back(static_cast<int>(i));
     }
     return mine.empty() ? -1 : mine[Between(0, static_cast<int>(mine.size()) - 1)];
   }
@@ -116,7 +123,7 @@ class Generator {
     if (buffer < 0 || dice < 22) return Allocate();
     if (dice < 40) return Free(buffer);
     if (dice < 72) return Work(buffer);
-    if (dice < 84) return CopyOut(buffer);
+    if (dice < 84) return quiet_ ? Work(buffer) : CopyOut(buffer);
     if (dice < 90) return ReadSome();
     if (dice < 92) return Emit({.kind = OpKind::kQueries, .buffer = buffer});
     if (dice < 93) {
@@ -128,16 +135,16 @@ class Generator {
 
   void Emit(Op op) { ops_->push_back(op); }
 
-  void Allocate() {
-    const std::uint64_t bytes = PickSize();
+  void Allocate() { Allocate(PickSize(), PickStream(), false); }
+
+  void Allocate(std::uint64_t bytes, int stream, bool watched) {
     std::uint64_t live = 0;
     for (const Buffer& b : buffers_) live += b.live ? b.bytes : 0;
     if (live + bytes > options_.max_live) return;
     const int index = static_cast<int>(buffers_.size());
-    buffers_.push_back({.bytes = bytes, .live = true, .owner = thread_, .pending = {}});
+    buffers_.push_back({.bytes = bytes, .live = true, .owner = thread_, .home = stream, .watched = watched, .pending = {}});
     Emit({.kind = OpKind::kAllocate, .buffer = index, .bytes = bytes});
     // Memory is not cleared by the driver, so nothing is read that was not written.
-    const int stream = PickStream();
     Access(stream, index, true);
     Emit({.kind = OpKind::kMemset, .buffer = index, .stream = stream, .bytes = bytes, .value = Value() & 0xFF});
   }
@@ -152,10 +159,13 @@ class Generator {
         if (slots_[slot].owner == thread_ && slots_[slot].filled) ReadSlot(static_cast<int>(slot));
       }
     }
+    // What a loop does: the same size again at once, used by another stream than the one that may still be at work.
+    // In quiet programs nobody else writes to it, so that late work of its forerunner would show.
+    if (Chance(0.5)) Allocate(buffers_[index].bytes, PickStream(), quiet_);
   }
 
   void Work(int index) {
-    const int stream = PickStream();
+    const int stream = PickStream(index);
     const std::uint64_t bytes = buffers_[index].bytes;
     const std::uint64_t offset = bytes < 64 ? 0 : static_cast<std::uint64_t>(Between(0, static_cast<int>(bytes / 8))) / 4 * 4;
     const std::uint64_t length = bytes - offset;
@@ -177,7 +187,7 @@ class Generator {
   std::uint32_t Value() { return static_cast<std::uint32_t>(random_()); }
 
   void CopyOut(int index) {
-    const int stream = PickStream();
+    const int stream = PickStream(index);
     Access(stream, index, false);
     const int slot = static_cast<int>(slots_.size());
     slots_.push_back({.bytes = buffers_[index].bytes, .owner = thread_, .filled = true, .writers = {stream}});
@@ -220,19 +230,26 @@ class Generator {
     }
   }
 
-  // At the end of a phase every slot is read; at the end of the program every buffer is copied out, and some are freed.
+  // At the end of a phase every slot is read; at the end of the program, and between the phases of a quiet one, every
+  // buffer is copied out, before and after the context is idle: work that ran too late shows in the second copy only.
   void ReadRest(bool last) {
-    if (last) {
-      for (std::size_t i = 0; i < buffers_.size(); ++i) {
-        if (buffers_[i].live && buffers_[i].owner == thread_) CopyOut(static_cast<int>(i));
-      }
-    }
+    const bool all = last || quiet_;
+    if (all) CopyOutAll();
+    Emit({.kind = OpKind::kContextSynchronize});
+    if (all) CopyOutAll();
     Emit({.kind = OpKind::kContextSynchronize});
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       if (slots_[slot].owner == thread_ && slots_[slot].filled) ReadSlot(static_cast<int>(slot));
     }
     for (std::size_t i = 0; last && i < buffers_.size(); ++i) {
       if (buffers_[i].live && buffers_[i].owner == thread_ && Chance(0.7)) Emit({.kind = OpKind::kFree, .buffer = static_cast<int>(i)});
+    }
+  }
+
+  void CopyOutAll() {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      if (buffers_[i].live && buffers_[i].owner == thread_) CopyOut(static_cast<int>(i));
+      buffers_[i].watched &= buffers_[i].owner != thread_;
     }
   }
 
@@ -246,6 +263,8 @@ class Generator {
   int thread_ = 0;
   int streams_each_ = 1;
   int synchronizing_ = 1;
+  bool quiet_ = false;
+  bool apart_ = false;
 };
 
 const char* Name(OpKind kind) {
