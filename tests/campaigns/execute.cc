@@ -27,7 +27,8 @@ std::uint64_t Hash(const unsigned char* bytes, std::size_t size) {
   return hash;
 }
 
-// Host memory of one copy. It outlives the program's device work: what a copy reads or writes must not go away under it.
+// Host memory of one copy. It outlives the program's device work: what a copy reads or writes must not go away under
+// it.
 class HostBuffer {
  public:
   HostBuffer(std::size_t bytes, bool pinned) : bytes_(bytes), pinned_(pinned) {
@@ -64,7 +65,10 @@ class HostBuffer {
 class Executor {
  public:
   explicit Executor(const Program& program)
-      : program_(program), buffers_(program.buffers), sizes_(program.buffers), slots_(program.host_slots),
+      : program_(program),
+        buffers_(program.buffers),
+        sizes_(program.buffers),
+        slots_(program.host_slots),
         output_(program.threads) {}
 
   std::string Run() {
@@ -73,7 +77,8 @@ class Executor {
     streams_.push_back(nullptr);
     for (std::size_t i = 1; i < program_.stream_blocking.size(); ++i) {
       CUstream stream;
-      Require(cuStreamCreate(&stream, program_.stream_blocking[i] ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING), "stream");
+      Require(cuStreamCreate(&stream, program_.stream_blocking[i] ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING),
+              "stream");
       streams_.push_back(stream);
     }
     kernels_ = LoadKernels();
@@ -93,7 +98,8 @@ class Executor {
     host_.clear();
     Require(cuCtxDestroy(context_), "cuCtxDestroy");
     std::ostringstream all;
-    for (int thread = 0; thread < program_.threads; ++thread) all << "thread " << thread << '\n' << output_[thread].str();
+    for (int thread = 0; thread < program_.threads; ++thread)
+      all << "thread " << thread << '\n' << output_[thread].str();
     return all.str();
   }
 
@@ -120,17 +126,23 @@ class Executor {
       case OpKind::kAllocate:
         sizes_[op.buffer] = op.bytes;
         return Check(cuMemAlloc(&buffers_[op.buffer], op.bytes), op, out);
-      case OpKind::kFree: return Check(cuMemFree(buffers_[op.buffer]), op, out);
-      case OpKind::kMemset: return Check(cuMemsetD8Async(at, static_cast<unsigned char>(op.value), op.bytes, stream), op, out);
+      case OpKind::kFree:
+        return Check(cuMemFree(buffers_[op.buffer]), op, out);
+      case OpKind::kMemset:
+        return Check(cuMemsetD8Async(at, static_cast<unsigned char>(op.value), op.bytes, stream), op, out);
       case OpKind::kHostToDevice: {
         HostBuffer& host = NewHost(op.bytes, op.pinned);
         host.Fill(op.value);
         return Check(cuMemcpyHtoDAsync(at, host.data(), op.bytes, stream), op, out);
       }
-      case OpKind::kDeviceToDevice: return Check(cuMemcpyDtoDAsync(buffers_[op.other], at, op.bytes, stream), op, out);
-      case OpKind::kFill: return Check(LaunchFill(kernels_, stream, at, op.value, op.bytes / 4), op, out);
-      case OpKind::kAdd: return Check(LaunchAdd(kernels_, stream, at, op.value, op.bytes / 4), op, out);
-      case OpKind::kHiddenAdd: return Check(LaunchHiddenAdd(kernels_, stream, at, op.value, op.bytes / 4), op, out);
+      case OpKind::kDeviceToDevice:
+        return Check(cuMemcpyDtoDAsync(buffers_[op.other], at, op.bytes, stream), op, out);
+      case OpKind::kFill:
+        return Check(LaunchFill(kernels_, stream, at, op.value, op.bytes / 4), op, out);
+      case OpKind::kAdd:
+        return Check(LaunchAdd(kernels_, stream, at, op.value, op.bytes / 4), op, out);
+      case OpKind::kHiddenAdd:
+        return Check(LaunchHiddenAdd(kernels_, stream, at, op.value, op.bytes / 4), op, out);
       case OpKind::kDeviceToHost: {
         HostBuffer& host = NewHost(op.bytes, op.pinned);
         slots_[op.other] = &host;
@@ -139,11 +151,16 @@ class Executor {
       case OpKind::kReadHost:
         out << "read " << op.other << ' ' << std::hex << Hash(slots_[op.other]->data(), op.bytes) << std::dec << '\n';
         return;
-      case OpKind::kWait: return Wait(stream, streams_[op.other], op, out);
-      case OpKind::kStreamSynchronize: return Check(cuStreamSynchronize(stream), op, out);
-      case OpKind::kContextSynchronize: return Check(cuCtxSynchronize(), op, out);
-      case OpKind::kQueries: return Queries(at, sizes_[op.buffer], out);
-      case OpKind::kBadCalls: return BadCalls(at, out);
+      case OpKind::kWait:
+        return Wait(stream, streams_[op.other], op, out);
+      case OpKind::kStreamSynchronize:
+        return Check(cuStreamSynchronize(stream), op, out);
+      case OpKind::kContextSynchronize:
+        return Check(cuCtxSynchronize(), op, out);
+      case OpKind::kQueries:
+        return Queries(at, sizes_[op.buffer], out);
+      case OpKind::kBadCalls:
+        return BadCalls(at, out);
     }
   }
 
@@ -169,8 +186,8 @@ class Executor {
     cuPointerGetAttribute(&last_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address + size - 1);
     unsigned type = 0;
     cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-    out << " attributes " << got << ' ' << (address - start) << ' ' << range_bytes << ' ' << (first_id == last_id) << ' '
-        << type << '\n';
+    out << " attributes " << got << ' ' << (address - start) << ' ' << range_bytes << ' ' << (first_id == last_id)
+        << ' ' << type << '\n';
   }
 
   static void BadCalls(CUdeviceptr live, std::ostream& out) {
@@ -179,7 +196,8 @@ class Executor {
     out << " null " << cuMemFree(0);
     out << " interior " << cuMemFree(live + 1);
     CUdeviceptr twice = 0;
-    out << " allocate " << cuMemAlloc(&twice, 4096) << " free " << cuMemFree(twice) << " again " << cuMemFree(twice) << '\n';
+    out << " allocate " << cuMemAlloc(&twice, 4096) << " free " << cuMemFree(twice) << " again " << cuMemFree(twice)
+        << '\n';
   }
 
   const Program& program_;

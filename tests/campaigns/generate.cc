@@ -32,7 +32,8 @@ struct HostSlot {
 
 class Generator {
  public:
-  Generator(std::uint64_t seed, const GenerateOptions& options) : random_(seed * 0x9E3779B97F4A7C15u + 1), options_(options) {
+  Generator(std::uint64_t seed, const GenerateOptions& options)
+      : random_(seed * 0x9E3779B97F4A7C15u + 1), options_(options) {
     program_.seed = seed;
     program_.threads = Chance(0.5) ? 1 : Between(2, 4);
     // Quiet programs read nothing back between their phases: no free of theirs has to wait for a copy, so that blocks
@@ -42,7 +43,8 @@ class Generator {
     apart_ = Chance(0.5);
     const int streams_each = apart_ ? Between(2, 3) : Between(1, 3);
     program_.stream_blocking.push_back(true);
-    for (int i = 0; i < streams_each * program_.threads; ++i) program_.stream_blocking.push_back(Chance(apart_ ? 0.1 : 0.5));
+    for (int i = 0; i < streams_each * program_.threads; ++i)
+      program_.stream_blocking.push_back(Chance(apart_ ? 0.1 : 0.5));
     streams_each_ = streams_each;
     synchronizing_ = Between(0, 2);
   }
@@ -84,7 +86,8 @@ class Generator {
   }
 
   std::uint64_t PickSize() {
-    static constexpr std::array<std::array<int, 2>, 4> kRanges{{{4, 4096}, {4096, 300'000}, {300'000, 2'200'000}, {2'000'000, 6'000'000}}};
+    static constexpr std::array<std::array<int, 2>, 4> kRanges{
+        {{4, 4096}, {4096, 300'000}, {300'000, 2'200'000}, {2'000'000, 6'000'000}}};
     // Few distinct sizes, so that freed memory is really asked for again.
     if (!sizes_.empty() && Chance(0.7)) return sizes_[Between(0, static_cast<int>(sizes_.size()) - 1)];
     const auto& range = kRanges[Between(0, 3)];
@@ -142,7 +145,8 @@ class Generator {
     for (const Buffer& b : buffers_) live += b.live ? b.bytes : 0;
     if (live + bytes > options_.max_live) return;
     const int index = static_cast<int>(buffers_.size());
-    buffers_.push_back({.bytes = bytes, .live = true, .owner = thread_, .home = stream, .watched = watched, .pending = {}});
+    buffers_.push_back(
+        {.bytes = bytes, .live = true, .owner = thread_, .home = stream, .watched = watched, .pending = {}});
     Emit({.kind = OpKind::kAllocate, .buffer = index, .bytes = bytes});
     // Memory is not cleared by the driver, so nothing is read that was not written.
     Access(stream, index, true);
@@ -167,7 +171,8 @@ class Generator {
   void Work(int index) {
     const int stream = PickStream(index);
     const std::uint64_t bytes = buffers_[index].bytes;
-    const std::uint64_t offset = bytes < 64 ? 0 : static_cast<std::uint64_t>(Between(0, static_cast<int>(bytes / 8))) / 4 * 4;
+    const std::uint64_t offset =
+        bytes < 64 ? 0 : static_cast<std::uint64_t>(Between(0, static_cast<int>(bytes / 8))) / 4 * 4;
     const std::uint64_t length = bytes - offset;
     const int kind = Between(0, 5);
     if (kind == 5) {
@@ -175,13 +180,22 @@ class Generator {
       if (target == index) return;
       Access(stream, index, false);
       Access(stream, target, true);
-      return Emit({.kind = OpKind::kDeviceToDevice, .buffer = index, .other = target, .stream = stream,
+      return Emit({.kind = OpKind::kDeviceToDevice,
+                   .buffer = index,
+                   .other = target,
+                   .stream = stream,
                    .bytes = std::min(bytes, buffers_[target].bytes)});
     }
-    static constexpr std::array kKinds{OpKind::kMemset, OpKind::kHostToDevice, OpKind::kFill, OpKind::kAdd, OpKind::kHiddenAdd};
+    static constexpr std::array kKinds{OpKind::kMemset, OpKind::kHostToDevice, OpKind::kFill, OpKind::kAdd,
+                                       OpKind::kHiddenAdd};
     Access(stream, index, true);
-    Emit({.kind = kKinds[kind], .buffer = index, .stream = stream, .offset = offset, .bytes = length,
-          .value = kind == 0 ? Value() & 0xFF : Value(), .pinned = program_.pinned && Chance(0.5)});
+    Emit({.kind = kKinds[kind],
+          .buffer = index,
+          .stream = stream,
+          .offset = offset,
+          .bytes = length,
+          .value = kind == 0 ? Value() & 0xFF : Value(),
+          .pinned = program_.pinned && Chance(0.5)});
   }
 
   std::uint32_t Value() { return static_cast<std::uint32_t>(random_()); }
@@ -191,7 +205,11 @@ class Generator {
     Access(stream, index, false);
     const int slot = static_cast<int>(slots_.size());
     slots_.push_back({.bytes = buffers_[index].bytes, .owner = thread_, .filled = true, .writers = {stream}});
-    Emit({.kind = OpKind::kDeviceToHost, .buffer = index, .other = slot, .stream = stream, .bytes = buffers_[index].bytes,
+    Emit({.kind = OpKind::kDeviceToHost,
+          .buffer = index,
+          .other = slot,
+          .stream = stream,
+          .bytes = buffers_[index].bytes,
           .pinned = program_.pinned && Chance(0.5)});
   }
 
@@ -242,7 +260,8 @@ class Generator {
       if (slots_[slot].owner == thread_ && slots_[slot].filled) ReadSlot(static_cast<int>(slot));
     }
     for (std::size_t i = 0; last && i < buffers_.size(); ++i) {
-      if (buffers_[i].live && buffers_[i].owner == thread_ && Chance(0.7)) Emit({.kind = OpKind::kFree, .buffer = static_cast<int>(i)});
+      if (buffers_[i].live && buffers_[i].owner == thread_ && Chance(0.7))
+        Emit({.kind = OpKind::kFree, .buffer = static_cast<int>(i)});
     }
   }
 
@@ -268,9 +287,21 @@ class Generator {
 };
 
 const char* Name(OpKind kind) {
-  static constexpr std::array kNames{"allocate", "free", "memset", "host_to_device", "device_to_device", "fill", "add",
-                                     "hidden_add", "device_to_host", "read_host", "wait", "stream_synchronize",
-                                     "context_synchronize", "queries", "bad_calls"};
+  static constexpr std::array kNames{"allocate",
+                                     "free",
+                                     "memset",
+                                     "host_to_device",
+                                     "device_to_device",
+                                     "fill",
+                                     "add",
+                                     "hidden_add",
+                                     "device_to_host",
+                                     "read_host",
+                                     "wait",
+                                     "stream_synchronize",
+                                     "context_synchronize",
+                                     "queries",
+                                     "bad_calls"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -15,7 +15,8 @@ const SimcudaTable& Simulation() {
     auto get = reinterpret_cast<decltype(&simcuda_get_table)>(dlsym(RTLD_DEFAULT, "simcuda_get_table"));
     const SimcudaTable* found = get ? get(SIMCUDA_TABLE_VERSION) : nullptr;
     if (!found) {
-      std::fprintf(stderr, "random programs need the simulated driver (libcuda.so.1 of lib/simcuda first in LD_LIBRARY_PATH)\n");
+      std::fprintf(
+          stderr, "random programs need the simulated driver (libcuda.so.1 of lib/simcuda first in LD_LIBRARY_PATH)\n");
       std::exit(2);
     }
     return found;
@@ -59,12 +60,14 @@ Kernels LoadKernels() {
   return kernels;
 }
 
-CUresult LaunchFill(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value, std::uint64_t count) {
+CUresult LaunchFill(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value,
+                    std::uint64_t count) {
   void* parameters[] = {&words, &count, &value};
   return Launch(kernels.fill, stream, parameters);
 }
 
-CUresult LaunchAdd(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value, std::uint64_t count) {
+CUresult LaunchAdd(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value,
+                   std::uint64_t count) {
   std::uint32_t factor = value | 1;
   void* parameters[] = {&words, &count, &factor, &value};
   return Launch(kernels.scale_add, stream, parameters);

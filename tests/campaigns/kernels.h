@@ -16,11 +16,14 @@ struct Kernels {
 Kernels LoadKernels();
 
 // words[i] = value, for count 4-byte words, in stream order.
-CUresult LaunchFill(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value, std::uint64_t count);
+CUresult LaunchFill(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value,
+                    std::uint64_t count);
 // words[i] = words[i] * (value | 1) + value.
-CUresult LaunchAdd(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value, std::uint64_t count);
+CUresult LaunchAdd(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value,
+                   std::uint64_t count);
 // The same through a road that no hook sees, as the vendor's libraries have.
-CUresult LaunchHiddenAdd(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value, std::uint64_t count);
+CUresult LaunchHiddenAdd(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value,
+                         std::uint64_t count);
 
 }  // namespace cuheap::campaigns
 

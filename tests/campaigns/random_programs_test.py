@@ -18,14 +18,15 @@ def environment(args, order, preload, extra):
     env = dict(os.environ)
     for name in list(env):
         if name.startswith(("CUHEAP_", "SIMCUDA_")):
-            del env[name]
+            env.pop(name)
     env["LD_LIBRARY_PATH"] = os.pathsep.join([args.simcuda, args.lib])
     env["SIMCUDA_ORDER"] = order
     env["SIMCUDA_SEED"] = "7"
     env["SIMCUDA_PROGRESS_MS"] = "0"  # a loaded machine must not make late work early
     env.pop("LD_PRELOAD", None)
     if preload:
-        env["LD_PRELOAD"] = " ".join(args.preload_first + ["libcuheap_preload.so"])
+        # A sanitized build's runtime comes first.
+        env["LD_PRELOAD"] = (os.environ.get("CUHEAP_TEST_PRELOAD_FIRST", "") + " libcuheap_preload.so").strip()
     env.update(extra)
     return env
 
@@ -113,7 +114,6 @@ def main():
     parser.add_argument("--lib", required=True, help="folder of libcuheap_preload.so")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int, default=499)
-    parser.add_argument("--preload-first", nargs="*", default=[], help="libraries to preload before ours (sanitizers)")
     parser.add_argument("--must-find", action="store_true", help="switch the quarantine off: differences must appear")
     args = parser.parse_args()
     return must_find(args) if args.must_find else compare(args)
