@@ -100,6 +100,7 @@ class FakeDeviceMemory {
   std::vector<std::pair<DeviceAddress, std::size_t>> Live() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::pair<DeviceAddress, std::size_t>> live;
+    live.reserve(live_.size());
     for (const auto& [address, allocation] : live_) live.emplace_back(address, allocation.bytes);
     return live;
   }

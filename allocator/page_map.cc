@@ -22,7 +22,7 @@ PageMap::~PageMap() {
     }
     std::free(root_[i]);
   }
-  std::free(root_);
+  std::free(static_cast<void*>(root_));
 }
 
 PageMap::Entry* PageMap::EntryAt(std::size_t granule) const {

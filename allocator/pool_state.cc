@@ -37,7 +37,7 @@ SyncPoolStats PoolTotals::ToStats() const {
 
 PoolState::PoolState(const SyncPoolOptions& options) : options_(options) {
   // A class is packed if at least two of its blocks share a slab: alone in one, a block is better served dedicated.
-  while (options_.pack && SizeClassBytes(classes_) <= options_.slab_bytes / 2 &&
+  while (options_.pack && classes_ < kSizeClasses && SizeClassBytes(classes_) <= options_.slab_bytes / 2 &&
          SizeClassBytes(classes_) < options_.dedicated_bytes) {
     ++classes_;
   }
@@ -45,9 +45,10 @@ PoolState::PoolState(const SyncPoolOptions& options) : options_(options) {
 
 PoolState::~PoolState() {
   for (auto& [id, context] : contexts_) {
-    while (Segment* segment = context->segments.front()) {
-      context->segments.Remove(segment);
+    for (Segment* segment = context->segments.front(); segment != nullptr;) {
+      Segment* next = segment->context_link.next;
       delete segment;
+      segment = next;
     }
   }
 }
@@ -282,7 +283,11 @@ void PoolState::ContextDestroyed(ContextId id, std::vector<SegmentNotice>* dropp
   if (found != contexts_.end()) {
     PoolContext* context = found->second.get();
     context->quarantine.ForgetAllBlocks();  // or every slab would look for its own
-    while (Segment* segment = context->segments.front()) dropped->push_back(Drop(segment));
+    for (Segment* segment = context->segments.front(); segment != nullptr;) {
+      Segment* next = segment->context_link.next;
+      dropped->push_back(Drop(segment));
+      segment = next;
+    }
     if (last_context_ == context) last_context_ = nullptr;
     contexts_.erase(found);
   }

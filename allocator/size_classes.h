@@ -16,7 +16,10 @@ namespace cuheap {
 
 inline constexpr std::size_t kBlockAlignment = 512;  // bytes
 
-// The class of the smallest block that holds `bytes` (> 0). Classes count from 0.
+// There is no class from here on; the last one's blocks have 2^48 bytes.
+inline constexpr std::uint32_t kSizeClasses = 4 * 38;
+
+// The class of the smallest block that holds `bytes` (> 0, at most 2^48). Classes count from 0.
 constexpr std::uint32_t SizeClassOf(std::size_t bytes) {
   const std::size_t units = (bytes - 1) / kBlockAlignment + 1;
   if (units <= 4) return static_cast<std::uint32_t>(units - 1);
@@ -26,15 +29,16 @@ constexpr std::uint32_t SizeClassOf(std::size_t bytes) {
   return static_cast<std::uint32_t>(4 * (k - 1) + static_cast<int>(step));
 }
 
-// Bytes of a block of the class.
+// Bytes of a block of the class (< kSizeClasses).
 constexpr std::size_t SizeClassBytes(std::uint32_t size_class) {
   if (size_class < 4) return (size_class + 1) * kBlockAlignment;
-  const std::uint32_t k = size_class / 4 + 1;
+  const std::uint32_t k = (size_class < kSizeClasses ? size_class : kSizeClasses - 1) / 4 + 1;
   const std::size_t step = size_class % 4 + 1;
   return ((std::size_t{1} << k) + (step << (k - 2))) * kBlockAlignment;
 }
 
 static_assert(SizeClassBytes(SizeClassOf(1)) == 512 && SizeClassBytes(SizeClassOf(2049)) == 2560);
+static_assert(SizeClassBytes(kSizeClasses - 1) == std::size_t{1} << 48);
 static_assert(SizeClassBytes(SizeClassOf(4097)) == 5120 &&
               SizeClassBytes(SizeClassOf(std::size_t{1} << 20)) == 1 << 20);
 

@@ -25,7 +25,7 @@ void BM_SameSize(benchmark::State& state) {
   SyncPool pool(memory, nullptr, {});
   const auto bytes = static_cast<std::size_t>(state.range(0));
   std::size_t pairs = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const AllocateOutcome outcome = pool.Allocate(kContext, 0, bytes);
     pool.Free(outcome.block.address);
     if (++pairs % kStep == 0) Synchronize(pool);
@@ -39,7 +39,7 @@ void BM_SameSizeWithoutQuarantine(benchmark::State& state) {
   FakeDeviceMemory memory({.capacity = 1024 * kGiB});
   SyncPool pool(memory, nullptr, {.quarantine = false});
   const auto bytes = static_cast<std::size_t>(state.range(0));
-  for (auto _ : state) pool.Free(pool.Allocate(kContext, 0, bytes).block.address);
+  while (state.KeepRunning()) pool.Free(pool.Allocate(kContext, 0, bytes).block.address);
 }
 BENCHMARK(BM_SameSizeWithoutQuarantine)->Arg(512)->Arg(4 << 20);
 
@@ -61,7 +61,7 @@ void BM_RandomSizes(benchmark::State& state) {
   };
   for (int i = 0; i < 200'000; ++i) turn();
   const std::uint64_t calls = memory.calls();
-  for (auto _ : state) turn();
+  while (state.KeepRunning()) turn();
   state.counters["driver_calls"] = static_cast<double>(memory.calls() - calls);
   state.counters["utilisation"] = static_cast<double>(pool.Stats().active) / static_cast<double>(pool.Stats().reserved);
 }
@@ -86,7 +86,7 @@ class SharedPool : public benchmark::Fixture {
 
 BENCHMARK_DEFINE_F(SharedPool, SameSize)(benchmark::State& state) {
   std::size_t pairs = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     pool_->Free(pool_->Allocate(kContext, 0, 4096).block.address);
     if (++pairs % kStep == 0) Synchronize(*pool_);
   }
@@ -98,11 +98,12 @@ void BM_Find(benchmark::State& state) {
   FakeDeviceMemory memory({.capacity = 1024 * kGiB});
   SyncPool pool(memory, nullptr, {});
   std::vector<DeviceAddress> addresses;
+  addresses.reserve(10'000);
   for (int i = 0; i < 10'000; ++i) {
     addresses.push_back(pool.Allocate(kContext, 0, i % 20 == 0 ? 3 << 20 : 5000).block.address);
   }
   std::size_t i = 0;
-  for (auto _ : state) benchmark::DoNotOptimize(pool.Find(addresses[(i += 7919) % addresses.size()] + 100));
+  while (state.KeepRunning()) benchmark::DoNotOptimize(pool.Find(addresses[(i += 7919) % addresses.size()] + 100));
 }
 BENCHMARK(BM_Find);
 

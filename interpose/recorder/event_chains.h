@@ -7,6 +7,12 @@
 // runs out), the oldest retired extent of any chain is recycled: what is lost is always the oldest. A chain whose
 // thread ended keeps its current extent and is taken over by the next new thread, so the number of chains is that of
 // threads alive at once. If nothing can be recycled the event is dropped and counted.
+//
+// Note [The newest event of every thread]
+// A chain must never recycle what it has just filled: for a moment the newest events of its thread would be gone, and a
+// kill might come then. So there is one extent more than chains that have one, from the first on (the queue is never
+// empty), a full extent retires only after its successor was taken from the queue, and the first event goes into the
+// successor under the same lock: every chain's newest event lies in its current extent, which nobody else takes.
 #ifndef CUHEAP_INTERPOSE_RECORDER_EVENT_CHAINS_H_
 #define CUHEAP_INTERPOSE_RECORDER_EVENT_CHAINS_H_
 
@@ -39,6 +45,7 @@ struct EventData {
 struct EventExtent {
   journal::EventExtentHeader* header = nullptr;
   std::uint64_t capacity = 0;  // records
+  std::uint64_t used = 0;      // records in it when it retired
   EventExtent* next_retired = nullptr;
 
   journal::Event* events() const { return reinterpret_cast<journal::Event*>(header + 1); }
@@ -62,11 +69,8 @@ class EventChains {
  public:
   constexpr EventChains() = default;
 
-  void Init(JournalFile* file, Arena* arena, std::uint64_t max_bytes) {
-    file_ = file;
-    arena_ = arena;
-    max_bytes_ = max_bytes;
-  }
+  // max_bytes: cap on all extents; 0 for no events at all, otherwise raised to the least that can work.
+  void Init(JournalFile* file, Arena* arena, std::uint64_t max_bytes);
 
   // A chain for the calling thread, with no extent yet if it is a new one; nullptr when there is no memory.
   EventChain* Acquire();
@@ -76,7 +80,7 @@ class EventChains {
   // Appends; false when the event was dropped (counted here). Only by the chain's holder.
   bool Append(EventChain& chain, const EventData& data) {
     if (chain.current == nullptr || chain.position == chain.current->capacity) {
-      if (!Advance(chain)) return false;
+      return Advance(chain, data);
     }
     Write(chain, data);
     return true;
@@ -87,10 +91,11 @@ class EventChains {
 
  private:
   static void Write(EventChain& chain, const EventData& data);
-  bool Advance(EventChain& chain);
-  EventExtent* AddExtent(EventChain& chain);
+  bool Advance(EventChain& chain, const EventData& data);
+  EventExtent* AddExtent(EventChain* chain, std::uint64_t bytes);
+  EventExtent* NextExtent(EventChain& chain);
   EventExtent* Recycle(EventChain& chain);
-  void Retire(EventExtent* extent);
+  void Retire(EventExtent* extent, std::uint64_t used);
 
   JournalFile* file_ = nullptr;
   Arena* arena_ = nullptr;
@@ -99,6 +104,9 @@ class EventChains {
   std::uint64_t total_bytes_ = 0;
   std::uint32_t chains_made_ = 0;
   EventChain* idle_ = nullptr;
+  std::uint32_t idle_count_ = 0;
+  std::uint32_t retired_count_ = 0;
+  void* unused_ = nullptr;  // memory for an EventExtent
   EventExtent* oldest_retired_ = nullptr;
   EventExtent* newest_retired_ = nullptr;
 };

@@ -312,7 +312,10 @@ bool IsFramePointerPlus(const std::uint8_t* expression, bool deref, std::int64_t
   return reader.position() == end && !reader.failed();
 }
 
-bool FitsOffset(std::int64_t offset) { return offset >= -(1 << 27) && offset < (1 << 27); }
+bool FitsOffset(std::int64_t offset) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << (FrameRule::kOffsetBits - 1);
+  return offset >= -kLimit && offset < kLimit;
+}
 
 bool SetCfaRule(const Row& row, FrameRule& rule) {
   std::int64_t offset = row.cfa_offset;
@@ -358,30 +361,7 @@ FrameRule RuleOfRow(const Row& row) {
   return rule;
 }
 
-constexpr std::uint64_t kOffsetBits = 28;
-constexpr std::uint64_t kOffsetMask = (std::uint64_t{1} << kOffsetBits) - 1;
-
-std::int32_t SignExtend(std::uint64_t bits) {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(bits << 4)) >> 4;
-}
-
 }  // namespace
-
-std::uint64_t FrameRule::Pack() const {
-  return (std::uint64_t{1} << 63) | (static_cast<std::uint64_t>(cfa) << 58) |
-         (static_cast<std::uint64_t>(saved) << 56) |
-         ((static_cast<std::uint64_t>(cfa_offset) & kOffsetMask) << kOffsetBits) |
-         (static_cast<std::uint64_t>(saved_offset) & kOffsetMask);
-}
-
-FrameRule FrameRule::Unpack(std::uint64_t word) {
-  FrameRule rule;
-  rule.cfa = static_cast<CfaKind>((word >> 58) & 0x1F);
-  rule.saved = static_cast<SavedKind>((word >> 56) & 3);
-  rule.cfa_offset = SignExtend((word >> kOffsetBits) & kOffsetMask);
-  rule.saved_offset = SignExtend(word & kOffsetMask);
-  return rule;
-}
 
 FrameRule FindFrameRule(std::uint64_t pc, const void* eh_frame_hdr) {
   if (eh_frame_hdr == nullptr) return {};

@@ -37,9 +37,25 @@ struct FrameRule {
   std::int32_t cfa_offset = 0;    // bytes, 28 bits
   std::int32_t saved_offset = 0;  // bytes, 28 bits
 
-  // One word, never 0.
-  std::uint64_t Pack() const;
-  static FrameRule Unpack(std::uint64_t word);
+  // One word, never 0: from the top one bit that is set, 5 bits cfa, 2 bits saved, the two offsets.
+  std::uint64_t Pack() const {
+    return (std::uint64_t{1} << 63) | (static_cast<std::uint64_t>(cfa) << 58) |
+           (static_cast<std::uint64_t>(saved) << 56) |
+           ((static_cast<std::uint64_t>(cfa_offset) & kOffsetMask) << kOffsetBits) |
+           (static_cast<std::uint64_t>(saved_offset) & kOffsetMask);
+  }
+  static FrameRule Unpack(std::uint64_t word) {
+    return FrameRule{static_cast<CfaKind>((word >> 58) & 0x1F), static_cast<SavedKind>((word >> 56) & 3),
+                     SignExtend(word >> kOffsetBits), SignExtend(word)};
+  }
+
+  static constexpr unsigned kOffsetBits = 28;
+  static constexpr std::uint64_t kOffsetMask = (std::uint64_t{1} << kOffsetBits) - 1;
+
+ private:
+  static std::int32_t SignExtend(std::uint64_t bits) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(bits) << 4) >> 4;
+  }
 };
 
 // The rule for the code address `pc`, in the object whose .eh_frame_hdr is at `eh_frame_hdr` (its own memory). For a

@@ -83,23 +83,36 @@ bool PageIsReadable(std::uint64_t page) {
   return readable;
 }
 
+bool PagesAreReadable(std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t page = begin; page < end; page += kPage) {
+    if (!PageIsReadable(page)) return false;
+  }
+  return true;
+}
+
+// A stack may have frames of many pages that nobody reads in between: these are asked for too, so that the range stays
+// one and the next walk asks nothing.
 [[gnu::noinline]] bool ExtendReadable(std::uint64_t address) {
+  constexpr std::uint64_t kLargestGap = 256 * kPage;
   const std::uint64_t page = address & ~(kPage - 1);
   if (!PageIsReadable(page)) return false;
-  if (page == t_readable.end) {
+  if (page >= t_readable.end && page - t_readable.end <= kLargestGap && PagesAreReadable(t_readable.end, page)) {
     t_readable.end = page + kPage;
-  } else if (page + kPage == t_readable.begin) {
+  } else if (page < t_readable.begin && t_readable.begin - page <= kLargestGap &&
+             PagesAreReadable(page + kPage, t_readable.begin)) {
     t_readable.begin = page;
-  } else if (page < t_readable.begin || page >= t_readable.end) {
+  } else {
     t_readable = ReadableRange{page, page + kPage};
   }
   return true;
 }
 
 // Loads a word of the stack. Not instrumented: it reads what the sanitizer guards between variables.
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool Load(std::uint64_t address, std::uint64_t& value) {
-  if (address % 8 != 0) return false;
-  if (address - t_readable.begin >= t_readable.end - t_readable.begin) {
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] inline bool Load(std::uint64_t address, std::uint64_t& value) {
+  if (address % 8 != 0) [[unlikely]] {
+    return false;
+  }
+  if (address - t_readable.begin >= t_readable.end - t_readable.begin) [[unlikely]] {
     if (!ExtendReadable(address)) return false;
   }
   value = *reinterpret_cast<const std::uint64_t*>(address);

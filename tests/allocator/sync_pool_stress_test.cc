@@ -95,6 +95,7 @@ class Stress : public SyncPoolObserver {
 
   void Run(int threads, int steps) {
     std::vector<std::thread> running;
+    running.reserve(static_cast<std::size_t>(threads));
     for (int i = 0; i < threads; ++i) running.emplace_back([this, i, steps] { Work(i, steps); });
     for (std::thread& thread : running) thread.join();
     for (auto& slot : exchange_) Free(slot);
@@ -142,7 +143,7 @@ class Stress : public SyncPoolObserver {
         const SyncPoolStats s = pool_.Stats();
         EXPECT_EQ(s.reserved, s.active + s.quarantined + s.ready + s.pinned + s.tail);
         if (!blocks.empty()) {
-          EXPECT_EQ(pool_.Find(blocks[0].address)->incarnation, blocks[0].incarnation);
+          EXPECT_EQ(pool_.Find(blocks[0].address).value_or(PoolBlock{}).incarnation, blocks[0].incarnation);
         }
       }
     }

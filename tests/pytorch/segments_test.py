@@ -61,6 +61,16 @@ class TrainingOnSimcuda(unittest.TestCase):
                            "the steps launched no kernels")
 
 
+    def test_layers_of_cudnn_run_without_it(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="cuheap pytorch ") as name:
+            done = subprocess.run([self.python, str(HERE / "layers_training.py")],
+                                  env=simulated_environment(self.simcuda, pathlib.Path(name) / "driver.log"),
+                                  capture_output=True, text=True, check=False, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "cudnn False, 18 parameters\n")
+        self.assertEqual(done.stderr, "", "something was not simulated")
+
+
 class TheChecksCanFail(unittest.TestCase):
     LOG = ("# simcuda log 1 pid=1\n"
            "1 7 cuMemAlloc_v2 dptr=0x1 bytesize=100 *dptr=0x1000 -> 0\n"

@@ -19,7 +19,7 @@ if(NOT CUHEAP_CUDA_INCLUDE_DIR)
   foreach(folder IN ITEMS "$ENV{CUDA_HOME}/include" "${CUHEAP_CACHE_DIR}/deps/cuda/include" /usr/local/cuda/include
       /usr/include)
     cuheap_cuda_version("${folder}/cuda.h" version)
-    if(version GREATER_EQUAL 13000 AND EXISTS "${folder}/crt/host_runtime.h")
+    if(version GREATER_EQUAL 13000 AND EXISTS "${folder}/crt/host_runtime.h" AND EXISTS "${folder}/cudaProfiler.h")
       set(CUHEAP_CUDA_INCLUDE_DIR "${folder}" CACHE PATH "Folder with cuda.h, CUDA 13 or later")
       break()
     endif()

@@ -12,7 +12,7 @@ if(TARGET cuheap_preload)
 endif()
 # The simulated libraries with their links (libcuda.so.1, libcudart.so.13, ...), as they lie in the build folder.
 install(DIRECTORY "${PROJECT_BINARY_DIR}/lib/simcuda" DESTINATION lib COMPONENT runtime OPTIONAL
-  FILES_MATCHING PATTERN "lib*.so*")
+  FILES_MATCHING PATTERN "lib*.so*" PATTERN "preload.list")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/cuheap COMPONENT runtime)
 
 get_property(public_targets GLOBAL PROPERTY CUHEAP_PUBLIC_TARGETS)

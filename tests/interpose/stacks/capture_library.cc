@@ -32,10 +32,11 @@ std::uint64_t CaptureLibraryCapture(bool need_caller) {
 
 std::uint64_t CaptureLibraryCaptureFor(void*) { return CaptureLibraryCapture(true); }
 
-std::uint32_t CaptureLibraryAllocate(std::uint64_t address, std::uint64_t bytes) {
+std::uint32_t CaptureLibraryAllocate(std::uint64_t address, std::uint64_t bytes, std::uint64_t stream) {
   cuheap::recorder::Allocation block;
   block.address = address;
   block.bytes = bytes;
+  block.stream = stream;
   block.kind = cuheap::journal::AllocationKind::kDevice;
   block.device = 0;
   block.stack = cuheap::recorder::CaptureStack().id;
@@ -43,6 +44,6 @@ std::uint32_t CaptureLibraryAllocate(std::uint64_t address, std::uint64_t bytes)
   return block.stack;
 }
 
-void CaptureLibraryFree(std::uint64_t address) { cuheap::recorder::Freeing(address, 0); }
+void CaptureLibraryFree(std::uint64_t address, std::uint64_t stream) { cuheap::recorder::Freeing(address, 0, stream); }
 
 void CaptureLibraryModulesChanged() { cuheap::recorder::ModulesChanged(); }

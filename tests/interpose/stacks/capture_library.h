@@ -24,8 +24,9 @@ CUHEAP_TEST_EXPORT std::uint64_t CaptureLibraryCapture(bool need_caller);
 // The same with need_caller, for calling through PassOn.
 CUHEAP_TEST_EXPORT std::uint64_t CaptureLibraryCaptureFor(void* unused);
 // Captures, and records an allocation with it.
-CUHEAP_TEST_EXPORT std::uint32_t CaptureLibraryAllocate(std::uint64_t address, std::uint64_t bytes);
-CUHEAP_TEST_EXPORT void CaptureLibraryFree(std::uint64_t address);
+CUHEAP_TEST_EXPORT std::uint32_t CaptureLibraryAllocate(std::uint64_t address, std::uint64_t bytes,
+                                                        std::uint64_t stream = 0);
+CUHEAP_TEST_EXPORT void CaptureLibraryFree(std::uint64_t address, std::uint64_t stream = 0);
 CUHEAP_TEST_EXPORT void CaptureLibraryModulesChanged();
 
 #endif  // CUHEAP_TESTS_INTERPOSE_STACKS_CAPTURE_LIBRARY_H_

@@ -19,7 +19,4 @@ function(simcuda_library_settings target name major map)
     # Preloaded into any program, whatever its C++ library is. A sanitizer's runtime wants the shared one.
     target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc "LINKER:--exclude-libs,ALL")
   endif()
-  if(CUHEAP_INSTALL)
-    install(TARGETS ${target} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/simcuda")
-  endif()
 endfunction()

@@ -33,7 +33,7 @@ SIMCUDART_EXPORT cudaError_t cudaGetLastError() { return Thread::Current().TakeL
 SIMCUDART_EXPORT cudaError_t cudaPeekAtLastError() { return Thread::Current().last_error(); }
 
 SIMCUDART_EXPORT const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
+  switch (static_cast<int>(error)) {  // newer headers have more
 #define ERROR(name, text) \
   case name:              \
     return #name;
@@ -44,7 +44,7 @@ SIMCUDART_EXPORT const char* cudaGetErrorName(cudaError_t error) {
 }
 
 SIMCUDART_EXPORT const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
+  switch (static_cast<int>(error)) {  // newer headers have more
 #define ERROR(name, text) \
   case name:              \
     return text;
