@@ -2,7 +2,10 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -197,6 +200,21 @@ TEST(RuntimeDevice, ResetEndsWhatWasAllocated) {
   EXPECT_EQ(cudaMalloc(&pointer, 4096), cudaSuccess) << "the device must come back by itself";
   EXPECT_EQ(cudaFree(pointer), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+TEST(RuntimeFork, ChildHasNoCudaAndCanExit) {
+  void* pointer = nullptr;
+  ASSERT_EQ(cudaMalloc(&pointer, 4096), cudaSuccess);
+  const pid_t child = fork();
+  if (child == 0) {
+    void* other = nullptr;
+    // With its exit handlers: they must leave the driver alone.
+    std::exit(cudaMalloc(&other, 64) == cudaErrorInitializationError ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(cudaFree(pointer), cudaSuccess);
 }
 
 TEST(RuntimeCapture, NothingCapturesByItself) {

@@ -71,6 +71,5 @@ SIMCUDART_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block,
 // When a process ends the vendor's runtime unloads what it loaded and releases its contexts; the driver may be gone by
 // then and say so.
 __attribute__((destructor)) static void ReleaseAtExit() {
-  // A process that never used CUDA must not start it now.
   if (Runtime::Started()) Runtime::Get().ReleaseContexts();
 }

@@ -40,7 +40,7 @@ void Registry::RemoveBinary(Binary* binary) {
       }
     }
   }
-  if (CUlibrary library = binary->library.exchange(nullptr); library != nullptr) {
+  if (CUlibrary library = binary->library.exchange(nullptr); library != nullptr && Runtime::Started()) {
     Runtime::Get().driver().LibraryUnload(library);
   }
   // Not deleted: another thread may still be in Load.

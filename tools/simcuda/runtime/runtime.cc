@@ -1,11 +1,11 @@
 #include "tools/simcuda/runtime/runtime.h"
 
-#include <algorithm>
+#include <unistd.h>
 
 namespace cuheap::simcudart {
 
 namespace {
-std::atomic<bool> started{false};
+std::atomic<pid_t> starter{0};  // the process that started CUDA
 }  // namespace
 
 Runtime& Runtime::Get() {
@@ -13,7 +13,7 @@ Runtime& Runtime::Get() {
   return *runtime;
 }
 
-bool Runtime::Started() { return started.load(std::memory_order_acquire); }
+bool Runtime::Started() { return starter.load(std::memory_order_acquire) == getpid(); }
 
 Runtime::Runtime() {
   status_ = cudaErrorInsufficientDriver;
@@ -45,7 +45,7 @@ Runtime::Runtime() {
     }
   }
   status_ = cudaSuccess;
-  started.store(true, std::memory_order_release);
+  starter.store(getpid(), std::memory_order_release);
 }
 
 CUresult Runtime::ReadDevice(int ordinal, Device& device) const {

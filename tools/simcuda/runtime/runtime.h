@@ -44,7 +44,8 @@ struct Device {
 class Runtime {
  public:
   static Runtime& Get();
-  // Whether Get has been called: what runs at the end of the process must not start CUDA.
+  // Whether this process started CUDA. What runs at its end asks first: it must not start CUDA then, and in a forked
+  // child the driver is not to be called (its locks may be held by threads that the child does not have).
   static bool Started();
 
   // cudaSuccess, or why nothing can work: cudaErrorInsufficientDriver (none, or too old), what cuInit said,
