@@ -1,6 +1,8 @@
 // Threads that allocate, free, synchronise, give back and destroy contexts at once; a shadow of the address space knows
 // who owns what. Under the tsan preset this is also the test that the pool's own state is guarded.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <map>
@@ -246,6 +248,39 @@ TEST(SyncPoolStressTest, AtTheEdgeOfMemory) {
   stress.Run(4, 4000);
   ExpectNothingLeft(stress);
   EXPECT_GT(stress.pool().Stats().synchronizations, 0u);
+}
+
+// The parent's other threads may hold the pool's lock at the instant of the fork: nobody in the child will release it.
+TEST(SyncPoolStressTest, AChildForkedAtAnyInstantGoesOnWithoutThePool) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer does not follow a fork of a process with threads";
+#endif
+  FakeDeviceMemory memory;
+  SyncPool pool(memory, nullptr, {});
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) pool.Free(pool.Allocate(kShared[0], 0, 4096).block.address);
+  });
+  int hung = 0;
+  for (int i = 0; i < 50 && hung == 0; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      pool.DisableInChild();
+      const bool inert = pool.Allocate(kShared[0], 0, 4096).result == kDriverInvalidValue && !pool.Owns(kFirst) &&
+                         pool.Free(kFirst).status == FreeStatus::kNotOurs && pool.Stats().reserved == 0 &&
+                         pool.BeginSynchronize(kShared[0]) == 0 && pool.ReleaseIdle() == 0;
+      pool.ContextDestroying(kShared[0]);
+      pool.ContextDestroyed(kShared[0]);
+      _exit(inert ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    hung += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  }
+  stop = true;
+  busy.join();
+  EXPECT_EQ(hung, 0);
 }
 
 }  // namespace
