@@ -152,14 +152,13 @@ bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
+// The simulated driver is known by its folder, whose name is a part of the installed layout.
 bool IsSimulated(const Snapshot& snapshot) {
+  const auto is_simulated_driver = [](const std::string& path) { return EndsWith(path, "/simcuda/libcuda.so.1"); };
   const auto driver = snapshot.configuration.find("driver");
-  if (driver != snapshot.configuration.end() && driver->second == "simulated") return true;
-  // The self-check names the driver's file.
-  const auto names_simulated = [](const Note& note) { return note.code == "self_check" && note.text.find("/simcuda/libcuda.so.1") != std::string::npos; };
-  if (std::any_of(snapshot.notes.begin(), snapshot.notes.end(), names_simulated)) return true;
+  if (driver != snapshot.configuration.end()) return driver->second == "simulated" || is_simulated_driver(driver->second);
   return std::any_of(snapshot.modules.begin(), snapshot.modules.end(),
-                     [](const Module& module) { return EndsWith(module.path, "/simcuda/libcuda.so.1"); });
+                     [&](const Module& module) { return is_simulated_driver(module.path); });
 }
 
 absl::StatusOr<Snapshot> Read(const JournalBytes& bytes, const std::string& name, const ReadJournalOptions& options) {

@@ -69,9 +69,14 @@ void SayRejected(const options::Rejection& rejection) {
   }
 }
 
-// "variable=value\n" of every option in force.
-std::string_view DescribeOptions(char* text, std::size_t size) {
+// "driver=path\n" (by which readers know the simulated one), then "variable=value\n" of every option in force.
+std::string_view DescribeOptions(const DriverTable& driver, char* text, std::size_t size) {
   std::size_t used = 0;
+  Dl_info file{};
+  if (dladdr(driver.Real(HookId::cuInit), &file) != 0 && file.dli_fname != nullptr) {
+    const int length = std::snprintf(text, size, "driver=%s\n", file.dli_fname);
+    if (length > 0 && static_cast<std::size_t>(length) < size / 2) used = static_cast<std::size_t>(length);
+  }
   for (const options::Description& option : options::kDescriptions) {
     const char* given = std::getenv(option.variable);
     const bool set = given != nullptr && *given != '\0';
@@ -83,14 +88,14 @@ std::string_view DescribeOptions(char* text, std::size_t size) {
   return {text, used};
 }
 
-void StartRecorder(const options::Options& options) {
+void StartRecorder(const DriverTable& driver, const options::Options& options) {
   recorder::ConfigureStacks({options.stacks, static_cast<unsigned>(options.stack_depth)});
   if (options.dir.empty()) return;
   char text[2048];
   recorder::StartOptions start;
   start.directory = options.dir.data();  // from the environment: ends with NUL
   start.max_event_bytes = options.event_memory;
-  start.configuration = DescribeOptions(text, sizeof(text));
+  start.configuration = DescribeOptions(driver, text, sizeof(text));
   if (recorder::Start(start)) std::atexit(recorder::Ending);
 }
 
@@ -103,7 +108,7 @@ bool Start(const DriverTable& driver) {
     return false;
   }
   WatchForks();
-  StartRecorder(options);
+  StartRecorder(driver, options);
   DriverFunctions functions;
   const auto lookup = [&driver](const char* name) {
     const HookId hook = FindHook(name);

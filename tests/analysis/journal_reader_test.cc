@@ -184,10 +184,18 @@ TEST(JournalReaderTest, EventsCanBeLeftOut) {
   EXPECT_EQ(snapshot.stacks.size(), 2u) << "only the stack of the live block";
 }
 
-TEST(JournalReaderTest, AModuleOfTheSimulatedDriverTells) {
+TEST(JournalReaderTest, TheDriversFileTellsWhetherItIsSimulated) {
   JournalBuilder builder;
   EXPECT_TRUE(Read(builder).simulated);
-  std::fill_n(builder.header().configuration, sizeof(builder.header().configuration), '\0');
+  const auto configure = [&](const char* text) {
+    std::fill_n(builder.header().configuration, sizeof(builder.header().configuration), '\0');
+    std::copy_n(text, std::string(text).size(), builder.header().configuration);
+  };
+  configure("driver=/usr/lib/simcuda/libcuda.so.1\nCUHEAP_DIR=/tmp\n");
+  EXPECT_TRUE(Read(builder).simulated);
+  configure("driver=/usr/lib/libcuda.so.1\n");
+  EXPECT_FALSE(Read(builder).simulated);
+  configure("");
   EXPECT_FALSE(Read(builder).simulated);
   const std::uint64_t modules = builder.AddExtent(ExtentKind::kModules, 4096);
   auto* module = builder.At<journal::ModuleRecord>(modules);
