@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "interpose/recorder/store_order.h"
+
 namespace cuheap::recorder {
 namespace {
 
@@ -149,8 +151,9 @@ EventExtent* EventChains::Recycle(EventChain& chain) {
   Count(file_, Counter::kEventsOverwritten, extent->used);
   // A reader must never take a record of the chain before for one of the new: sequences of two chains overlap.
   extent->header->first_sequence.store(0, std::memory_order_release);
+  OrderStores();
   for (std::uint64_t i = 0; i < extent->capacity; ++i) extent->events()[i].commit.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  OrderStores();
   extent->header->chain.store(chain.index, std::memory_order_release);
   extent->header->first_sequence.store(chain.next_sequence, std::memory_order_release);
   return extent;

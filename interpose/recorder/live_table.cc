@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "interpose/recorder/store_order.h"
+
 namespace cuheap::recorder {
 namespace {
 
@@ -22,9 +24,7 @@ class SlotWriter {
  public:
   explicit SlotWriter(LiveSlot* slot) : slot_(slot), sequence_(slot->sequence.load(std::memory_order_relaxed)) {
     slot_->sequence.store(sequence_ + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    // The fields below are plain words: this keeps the compiler from moving them up.
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    OrderStores();
   }
   ~SlotWriter() { slot_->sequence.store(sequence_ + 2, std::memory_order_release); }
   SlotWriter(const SlotWriter&) = delete;

@@ -22,7 +22,7 @@ TEST(LoadedObjectsTest, TheLoadersOwnFinderIsFoundWhereThereIsOne) {
 TEST(LoadedObjectsTest, BothWaysFindTheSame) {
   if (!HasLockFreeFinder()) GTEST_SKIP() << "this C library has one way only";
   const std::uint64_t own = reinterpret_cast<std::uint64_t>(&AddressIn);
-  for (std::uint64_t address : {AddressIn("malloc"), AddressIn("_ZNSo5flushEv"), own}) {
+  for (std::uint64_t address : {AddressIn("gnu_get_libc_version"), AddressIn("_ZNSo5flushEv"), own}) {
     LoadedObject first, second;
     ASSERT_TRUE(FindLoadedObject(address, first));
     ASSERT_TRUE(FindLoadedObjectByIteration(address, second));
@@ -50,7 +50,7 @@ TEST(LoadedObjectsTest, PathOfTheProgramAndOfLibraries) {
   const std::size_t length = PathOf(object, path, sizeof(path));
   const auto expected_length = readlink("/proc/self/exe", expected, sizeof(expected));
   EXPECT_EQ(std::string(path, length), std::string(expected, static_cast<std::size_t>(expected_length)));
-  ASSERT_TRUE(FindLoadedObject(AddressIn("malloc"), object));
+  ASSERT_TRUE(FindLoadedObject(AddressIn("gnu_get_libc_version"), object));
   PathOf(object, path, sizeof(path));
   EXPECT_EQ(path[0], '/');
   EXPECT_NE(std::strstr(path, "libc.so.6"), nullptr);
@@ -69,7 +69,7 @@ TEST(LoadedObjectsTest, PathOfTheProgramAndOfLibraries) {
 
 TEST(LoadedObjectsTest, BuildIdIsReadelfs) {
   LoadedObject object;
-  ASSERT_TRUE(FindLoadedObject(AddressIn("malloc"), object));
+  ASSERT_TRUE(FindLoadedObject(AddressIn("gnu_get_libc_version"), object));
   unsigned char id[kMaxBuildId];
   const std::size_t size = BuildIdOf(object, id);
   FILE* pipe = popen((std::string("LC_ALL=C readelf -n '") + object.name + "' 2>/dev/null").c_str(), "r");
