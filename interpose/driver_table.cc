@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <new>
 
 #include "interpose/real_loader.h"
@@ -45,6 +46,11 @@ bool DriverTable::Fill() {
   if (handle_ == nullptr) {
     dlerror();  // the miss is ours, not the program's
     return false;
+  }
+  Dl_info file{};
+  void* start = real_dlsym(handle_, "cuInit");
+  if (start != nullptr && dladdr(start, &file) != 0 && file.dli_fname != nullptr) {
+    std::strncpy(path_, file.dli_fname, sizeof(path_) - 1);
   }
   for (std::size_t i = 0; i < kHookCount; ++i) {
     void* found = real_dlsym(handle_, kHooks[i].name);

@@ -24,6 +24,9 @@ class DriverTable {
   // A function that is not hooked, by its exported name; null if missing.
   void* Lookup(const char* name) const;
   std::size_t missing_count() const { return missing_count_; }
+  // The driver's file as the loader names it, "" if it does not. Asked once, with the table: dladdr takes the loader's
+  // lock, which a thread may hold that waits for us.
+  const char* path() const { return path_; }
 
  private:
   struct ByAddress {
@@ -33,6 +36,7 @@ class DriverTable {
   bool Fill();
 
   void* handle_ = nullptr;
+  char path_[512] = {};
   void* real_[kHookCount] = {};
   ByAddress by_address_[kHookCount] = {};
   std::size_t known_count_ = 0;

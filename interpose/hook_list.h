@@ -2,8 +2,6 @@
 #ifndef CUHEAP_INTERPOSE_HOOK_LIST_H_
 #define CUHEAP_INTERPOSE_HOOK_LIST_H_
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -44,27 +42,8 @@ constexpr bool IsPerThread(HookId id) {
   return name.ends_with("_ptsz") || name.ends_with("_ptds");
 }
 
-namespace hook_list_internal {
-constexpr std::array<std::uint16_t, kHookCount> SortedByName() {
-  std::array<std::uint16_t, kHookCount> order{};
-  for (std::size_t i = 0; i < kHookCount; ++i) order[i] = static_cast<std::uint16_t>(i);
-  std::sort(order.begin(), order.end(), [](std::uint16_t a, std::uint16_t b) {
-    return std::string_view(kHooks[a].name) < std::string_view(kHooks[b].name);
-  });
-  return order;
-}
-inline constexpr std::array<std::uint16_t, kHookCount> kByName = SortedByName();
-}  // namespace hook_list_internal
-
 // The hook with exactly this name, or kNone. No lock, no allocation, no call of anything: safe inside dlsym.
-inline HookId FindHook(std::string_view name) {
-  const auto& order = hook_list_internal::kByName;
-  const auto found = std::lower_bound(
-      order.begin(), order.end(), name,
-      [](std::uint16_t index, std::string_view wanted) { return std::string_view(kHooks[index].name) < wanted; });
-  if (found == order.end() || name != kHooks[*found].name) return HookId::kNone;
-  return static_cast<HookId>(*found);
-}
+HookId FindHook(const char* name);
 
 }  // namespace cuheap
 

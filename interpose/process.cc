@@ -72,9 +72,8 @@ void SayRejected(const options::Rejection& rejection) {
 // "driver=path\n" (by which readers know the simulated one), then "variable=value\n" of every option in force.
 std::string_view DescribeOptions(const DriverTable& driver, char* text, std::size_t size) {
   std::size_t used = 0;
-  Dl_info file{};
-  if (dladdr(driver.Real(HookId::cuInit), &file) != 0 && file.dli_fname != nullptr) {
-    const int length = std::snprintf(text, size, "driver=%s\n", file.dli_fname);
+  if (*driver.path() != '\0') {
+    const int length = std::snprintf(text, size, "driver=%s\n", driver.path());
     if (length > 0 && static_cast<std::size_t>(length) < size / 2) used = static_cast<std::size_t>(length);
   }
   for (const options::Description& option : options::kDescriptions) {
@@ -158,8 +157,7 @@ void SelfCheck(const DriverTable& driver) {
     if (real != nullptr && dladdr(real, &owner) != 0 && owner.dli_fbase != driver_file.dli_fbase) ++elsewhere;
   }
   std::snprintf(text, sizeof(text), "%zu of %zu hooked functions are in this driver (%.120s)",
-                kHookCount - driver.missing_count(), kHookCount,
-                driver_file.dli_fname != nullptr ? driver_file.dli_fname : "");
+                kHookCount - driver.missing_count(), kHookCount, driver.path());
   recorder::Note(journal::NoteCode::kSelfCheck, text, kHookCount - driver.missing_count(), kHookCount);
   if (elsewhere != 0) {
     std::snprintf(text, sizeof(text), "%u hooked functions of the driver lie in another library", elsewhere);

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 extern "C" {
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -26,6 +25,12 @@ constexpr const char* kBaseVersion = "GLIBC_2.17";
 #error "the base version of glibc on this processor is not known here"
 #endif
 constexpr const char* kMergedVersion = "GLIBC_2.34";  // libdl became part of libc
+
+// As strcmp(a, b) == 0. A sanitizer's runtime intercepts that, and asks us for the original before it has it.
+bool Same(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) ++a, ++b;
+  return *a == *b;
+}
 
 // What of an object's dynamic section a look-up needs.
 struct DynamicTables {
@@ -68,7 +73,7 @@ void* FindFunction(const dl_phdr_info& object, const char* name) {
     const std::uint32_t chained = chain[index - first_symbol];
     const ElfW(Sym)& symbol = tables.symbols[index];
     if ((chained | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-        std::strcmp(tables.strings + symbol.st_name, name) == 0) {
+        Same(tables.strings + symbol.st_name, name)) {
       return reinterpret_cast<void*>(object.dlpi_addr + symbol.st_value);
     }
     if ((chained & 1) != 0) break;
@@ -78,9 +83,11 @@ void* FindFunction(const dl_phdr_info& object, const char* name) {
 
 bool IsCLibrary(const char* path) {
   if (path == nullptr) return false;
-  const char* slash = std::strrchr(path, '/');
-  const char* name = slash == nullptr ? path : slash + 1;
-  return std::strcmp(name, "libc.so.6") == 0 || std::strcmp(name, "libdl.so.2") == 0;
+  const char* name = path;
+  for (const char* c = path; *c != '\0'; ++c) {
+    if (*c == '/') name = c + 1;
+  }
+  return Same(name, "libc.so.6") || Same(name, "libdl.so.2");
 }
 
 int LookForDlvsym(dl_phdr_info* object, std::size_t, void* result) {

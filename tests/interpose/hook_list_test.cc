@@ -33,7 +33,7 @@ TEST(HookList, VariantsHaveTheSameEffect) {
   for (const HookDescription& hook : kHooks) {
     const std::string name = hook.name;
     if (!name.ends_with("_ptsz") && !name.ends_with("_ptds")) continue;
-    const HookId plain = FindHook(name.substr(0, name.size() - 5));
+    const HookId plain = FindHook(name.substr(0, name.size() - 5).c_str());
     ASSERT_NE(plain, HookId::kNone) << name;
     EXPECT_EQ(kHooks[Index(plain)].effect, hook.effect) << name;
   }

@@ -82,10 +82,15 @@ class RouterTest : public ::testing::Test {
     static auto& retired = *new std::vector<std::unique_ptr<Router>>();
     return retired;
   }
+  template <class Fake>
+  static Fake& Kept() {
+    static auto& kept = *new std::vector<std::unique_ptr<Fake>>();
+    return *kept.emplace_back(std::make_unique<Fake>());
+  }
 
   static inline CUresult next_launch = CUDA_SUCCESS;
-  FakeRecorder& recorder_ = *new FakeRecorder();  // never destroyed, see Retire()
-  FakeCuda& cuda_ = *new FakeCuda();
+  FakeRecorder& recorder_ = Kept<FakeRecorder>();  // never destroyed, see Retire()
+  FakeCuda& cuda_ = Kept<FakeCuda>();
   options::Options options_;
   std::unique_ptr<Router> router_;
 };

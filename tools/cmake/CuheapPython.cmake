@@ -9,6 +9,17 @@ else()
   find_program(CUHEAP_PYTHON NAMES python3 REQUIRED)
 endif()
 
+# A sanitized preload library only works if the sanitizer's runtime is preloaded before it: tests that preload it find the
+# runtime in CUHEAP_TEST_PRELOAD_FIRST.
+set(CUHEAP_PRELOAD_FIRST)
+foreach(name IN ITEMS address thread)
+  string(SUBSTRING "${name}" 0 1 letter)  # libasan, libtsan
+  if(CUHEAP_SANITIZE MATCHES "${name}")
+    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=lib${letter}san.so"
+      OUTPUT_VARIABLE CUHEAP_PRELOAD_FIRST OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+endforeach()
+
 # cuheap_py_test(NAME layers_test SCRIPT layers_test.py ARGS ... LABELS unit): a script that exits 0 on success and 77
 # when it can't run here (it prints why).
 function(cuheap_py_test)
@@ -17,6 +28,9 @@ function(cuheap_py_test)
   add_test(NAME ${ARG_NAME} COMMAND "${CUHEAP_PYTHON}" -B "${ARG_SCRIPT}" ${ARG_ARGS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+  endif()
+  if(CUHEAP_PRELOAD_FIRST)
+    list(APPEND ARG_ENVIRONMENT "CUHEAP_TEST_PRELOAD_FIRST=${CUHEAP_PRELOAD_FIRST}")
   endif()
   set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
     LABELS "${ARG_LABELS}" ENVIRONMENT "${ARG_ENVIRONMENT}")

@@ -71,12 +71,12 @@ int RoadProcAddress(const char* resolver_name) {
     for (const int version : {2000, 3020, 6000, 7000, 10000, 10010, 11020, 11030, 11040, 12000, 12050, 13000}) {
       for (const cuuint64_t flags : {0, 1, 2}) {
         void* found = nullptr;
-        auto status = static_cast<CUdriverProcAddressQueryResult>(77);
+        unsigned status = 77;  // no value of the enum: shows whether it was written
         const CUresult result =
-            with_status
-                ? reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(resolver)(name, &found, version, flags, &status)
-                : reinterpret_cast<decltype(&::cuGetProcAddress)>(resolver)(name, &found, version, flags);
-        std::printf("%s %d %d: %d %d %s", name, version, static_cast<int>(flags), result, status, Owner(found));
+            with_status ? reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(resolver)(
+                              name, &found, version, flags, reinterpret_cast<CUdriverProcAddressQueryResult*>(&status))
+                        : reinterpret_cast<decltype(&::cuGetProcAddress)>(resolver)(name, &found, version, flags);
+        std::printf("%s %d %d: %d %u %s", name, version, static_cast<int>(flags), result, status, Owner(found));
         // Which function it is: the fake's results differ, and those looked up here take at most four words.
         const std::string callable = name;
         if (found != nullptr && callable != "cuGetProcAddress" && callable != "cuInit") {
