@@ -117,13 +117,13 @@ void ClosePages(uint64_t address, size_t bytes) {
   syscall(SYS_mprotect, address, bytes, PROT_NONE);
 }
 
-void FillBytes(uint64_t address, int value, size_t bytes) {
+void FillBytes(uint64_t address, int value, size_t bytes, bool shared) {
   constexpr size_t kSmallPage = 4096;
   const uint64_t first = RoundUp(address, kSmallPage), last = (address + bytes) / kSmallPage * kSmallPage;
   if (value == 0 && last > first && last - first >= (size_t{1} << 20)) {
     std::memset(reinterpret_cast<void*>(address), 0, first - address);
     std::memset(reinterpret_cast<void*>(last), 0, address + bytes - last);
-    if (syscall(SYS_madvise, first, last - first, MADV_DONTNEED) == 0) return;
+    if (syscall(SYS_madvise, first, last - first, shared ? MADV_REMOVE : MADV_DONTNEED) == 0) return;
   }
   std::memset(reinterpret_cast<void*>(address), value, bytes);
 }

@@ -48,7 +48,8 @@ bool OpenPages(uint64_t address, size_t bytes);
 void ClosePages(uint64_t address, size_t bytes);
 
 // Sets bytes without committing more pages than needed: zeros over whole pages give the pages back.
-void FillBytes(uint64_t address, int value, size_t bytes);
+// shared: the pages belong to a file (virtual_memory.h).
+void FillBytes(uint64_t address, int value, size_t bytes, bool shared = false);
 // Copies (the ranges may overlap) without committing pages of the destination where source and destination are both zero.
 void CopyBytes(uint64_t to, uint64_t from, size_t bytes);
 

@@ -21,7 +21,7 @@ size_t Extent(const CopySide& side, const Copy& copy) {
   return (copy.depth - 1) * side.slice + (copy.height - 1) * side.pitch + copy.width;
 }
 
-CUresult FindPlace(const CopySide& side, const Copy& copy, Place* place) {
+CUresult FindPlace(const CopySide& side, const Copy& copy, Place* place, bool* sync_memops) {
   Memory& memory = State::Get().memory;
   const Block* block = memory.Find(side.address);
   if (block == nullptr || block->freeing) {
@@ -31,6 +31,7 @@ CUresult FindPlace(const CopySide& side, const Copy& copy, Place* place) {
     return side.expected == Expected::kDevice ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   }
   if (Extent(side, copy) > block->size - (side.address - block->base)) return CUDA_ERROR_INVALID_VALUE;
+  *sync_memops |= block->sync_memops;
   *place = block->kind == Kind::kHost || block->kind == Kind::kRegistered ? Place::kPinned : Place::kDevice;
   return CUDA_SUCCESS;
 }
@@ -67,8 +68,9 @@ CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, 
   Copy copy = original;
   if (copy.width == 0 || copy.height == 0 || copy.depth == 0) return CUDA_SUCCESS;
   Place to = Place::kPageable, from = Place::kPageable;
-  if (const CUresult result = FindPlace(copy.to, copy, &to)) return result;
-  if (const CUresult result = FindPlace(copy.from, copy, &from)) return result;
+  bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: synchronous copies of the block are complete on return
+  if (const CUresult result = FindPlace(copy.to, copy, &to, &sync_memops)) return result;
+  if (const CUresult result = FindPlace(copy.from, copy, &from, &sync_memops)) return result;
   Engine& engine = State::Get().engine;
   Context* context = stream->context;
 
@@ -87,6 +89,7 @@ CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, 
     complete = timing == Timing::kSynchronous;
     staged = timing == Timing::kAsynchronousCapturing;
   }
+  complete = complete || (sync_memops && timing == Timing::kSynchronous);
   std::shared_ptr<std::vector<char>> staging;
   if (staged) {
     staging = Gather(copy);

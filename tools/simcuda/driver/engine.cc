@@ -20,6 +20,9 @@ constexpr size_t kLongestQueue = 1024;
 // How long work that waits for a value in memory is left alone before it looks again.
 constexpr auto kPollInterval = std::chrono::microseconds(200);
 
+// How many such pauses a wait makes before it lets unrelated work run.
+constexpr int kPausesBeforeOthers = 25;
+
 void StartThread(void (*function)()) {
   // The program's signals must not be delivered to our threads.
   sigset_t all, before;
@@ -173,14 +176,22 @@ void Engine::Wait(const std::shared_ptr<Work>& work) { WaitAll({work}); }
 
 void Engine::WaitAll(const std::vector<std::shared_ptr<Work>>& works) {
   const auto left = [&] { return std::any_of(works.begin(), works.end(), [](const auto& w) { return w && !w->done; }); };
+  int pauses = 0;
   ++pass_;
   while (left()) {
     if (const auto next = NextToward(works)) {
       Execute(next);
-    } else {
-      Idle();
-      ++pass_;
+      continue;
     }
+    // What we wait for may itself wait for a value in memory that other queued work will write, which nobody waits for.
+    if (++pauses > kPausesBeforeOthers) {
+      if (const auto other = NextOfAll()) {
+        Execute(other);
+        continue;
+      }
+    }
+    Idle();
+    ++pass_;
   }
 }
 

@@ -23,16 +23,9 @@ struct PendingLaunch {
 // Copies the parameters of a registered kernel from kernelParams, or from the packed buffer in `extra`.
 // Errors: INVALID_VALUE when neither holds them.
 CUresult CopyParameters(const RegisteredKernel& kernel, void** kernel_params, void** extra, PendingLaunch* pending) {
-  std::vector<size_t> offsets;
-  size_t total = 0;
-  for (size_t bytes : kernel.parameter_bytes) {
-    // Parameters are aligned to their size, up to 16, in the packed form (CUDA C++ Programming Guide, cuLaunchKernel).
-    size_t alignment = 1;
-    while (alignment < bytes && alignment < 16) alignment *= 2;
-    total = (total + alignment - 1) / alignment * alignment;
-    offsets.push_back(total);
-    total += bytes;
-  }
+  std::vector<size_t> offsets = ParameterOffsets(kernel);
+  const size_t total = offsets.back();
+  offsets.pop_back();
   pending->bytes.resize(total + 1);
   const char* packed = nullptr;
   size_t packed_bytes = 0;
@@ -51,12 +44,31 @@ CUresult CopyParameters(const RegisteredKernel& kernel, void** kernel_params, vo
   return CUDA_SUCCESS;
 }
 
+}  // namespace
+
+std::vector<size_t> ParameterOffsets(const RegisteredKernel& kernel) {
+  std::vector<size_t> offsets;
+  size_t total = 0;
+  for (size_t bytes : kernel.parameter_bytes) {
+    // Parameters are aligned to their size, up to 16, in the packed form (CUDA C++ Programming Guide, cuLaunchKernel).
+    size_t alignment = 1;
+    while (alignment < bytes && alignment < 16) alignment *= 2;
+    total = (total + alignment - 1) / alignment * alignment;
+    offsets.push_back(total);
+    total += bytes;
+  }
+  offsets.push_back(total);
+  return offsets;
+}
+
+namespace {
+
 struct Shape {
   unsigned grid[3], block[3];
   unsigned shared_bytes;
 };
 
-CUresult CheckShape(const Shape& shape, const Device& device, const Kernel& kernel) {
+CUresult CheckShape(const Shape& shape, const Kernel& kernel) {
   constexpr unsigned kLargestBlock[3] = {1024, 1024, 64};
   constexpr unsigned kLargestGrid[3] = {2147483647, 65535, 65535};
   uint64_t threads = 1;
@@ -68,7 +80,6 @@ CUresult CheckShape(const Shape& shape, const Device& device, const Kernel& kern
   if (threads > 1024) return CUDA_ERROR_INVALID_VALUE;
   const auto asked = kernel.attributes.find(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   const unsigned allowed = asked == kernel.attributes.end() ? 49152u : static_cast<unsigned>(asked->second);
-  static_cast<void>(device);
   return shape.shared_bytes > allowed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -79,7 +90,7 @@ CUresult Launch(CUfunction function, const Shape& shape, CUstream handle, void**
   std::shared_ptr<Stream> stream;
   if (const CUresult result = FindStream(handle, &stream)) return result;
   if (stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  if (const CUresult result = CheckShape(shape, *context->device, *kernel)) return result;
+  if (const CUresult result = CheckShape(shape, *kernel)) return result;
   if (kernel_params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   State& state = State::Get();
   const auto registered = state.modules.registered.find(kernel->name);

@@ -39,7 +39,7 @@ struct Block {
   unsigned flags = 0;       // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
   bool sync_memops = false;
   bool small = false;       // inside a shared page
-  bool freeing = false;     // a stream-ordered free is queued
+  bool freeing = false;     // a stream-ordered free is queued, or a mapping without access: new calls may not name it
 };
 
 // Not thread-safe: the driver's lock guards it.

@@ -18,6 +18,7 @@ struct Fill {
   size_t element = 1;       // 1, 2 or 4 bytes
   size_t width = 0;         // elements
   size_t height = 1;
+  bool shared = false;      // file-backed pages (virtual memory)
 };
 
 void FillRow(uint64_t address, const Fill& fill) {
@@ -25,13 +26,13 @@ void FillRow(uint64_t address, const Fill& fill) {
   unsigned char pattern[4];
   std::memcpy(pattern, &fill.value, sizeof pattern);
   if (std::all_of(pattern, pattern + fill.element, [&](unsigned char byte) { return byte == pattern[0]; })) {
-    return FillBytes(address, pattern[0], bytes);
+    return FillBytes(address, pattern[0], bytes, fill.shared);
   }
   auto* target = reinterpret_cast<unsigned char*>(address);
   for (size_t i = 0; i < bytes; i += fill.element) std::memcpy(target + i, pattern, fill.element);
 }
 
-CUresult QueueFill(const std::shared_ptr<Stream>& stream, const Fill& fill, bool synchronous) {
+CUresult QueueFill(const std::shared_ptr<Stream>& stream, Fill fill, bool synchronous) {
   if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
   if (fill.address % fill.element != 0 || fill.pitch % fill.element != 0) return CUDA_ERROR_INVALID_VALUE;
   const size_t row = fill.width * fill.element;
@@ -39,6 +40,7 @@ CUresult QueueFill(const std::shared_ptr<Stream>& stream, const Fill& fill, bool
   const size_t extent = (fill.height - 1) * fill.pitch + row;
   const Block* block = State::Get().memory.Find(fill.address);
   if (block == nullptr || block->freeing || extent > block->size - (fill.address - block->base)) return CUDA_ERROR_INVALID_VALUE;
+  fill.shared = block->kind == Kind::kVirtual;
   const bool host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool && block->kind != Kind::kVirtual;
   Context* context = stream->context;
   auto work = NewWork("memset", [fill, extent, context] {

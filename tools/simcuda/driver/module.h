@@ -52,6 +52,9 @@ struct RegisteredKernel {
   std::vector<size_t> parameter_bytes;
 };
 
+// Where each parameter lies in the packed form, and one element more: the size of the whole.
+std::vector<size_t> ParameterOffsets(const RegisteredKernel& kernel);
+
 // A variable in device code whose size somebody declared (simcuda_declare_variable).
 struct DeclaredVariable {
   size_t bytes = 0;

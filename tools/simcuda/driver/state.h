@@ -14,6 +14,7 @@
 #include "tools/simcuda/driver/module.h"
 #include "tools/simcuda/driver/pool.h"
 #include "tools/simcuda/driver/stream.h"
+#include "tools/simcuda/driver/virtual_memory.h"
 
 namespace simcuda {
 
@@ -34,6 +35,7 @@ struct State {
   HandleTable<CUevent, Event> events{0x53000040, HandleReuse::kRecycled};
   HandleTable<CUmemoryPool, Pool> pools{0x54000040, HandleReuse::kUnique};
   Modules modules;
+  VirtualMemory virtual_memory;
   std::vector<std::shared_ptr<Pool>> all_pools;  // destroyed ones with live blocks included
   uint64_t next_context_id = 1;
   uint64_t next_stream_id = 1;

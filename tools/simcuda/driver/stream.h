@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
   bool destroyed = false;
   std::deque<std::shared_ptr<Work>> queue;  // not done yet
   std::shared_ptr<Work> tail;               // the last one that was queued, done or not
+  std::map<int, CUstreamAttrValue> attributes;
   uint64_t clock_ns = 0;                    // simulated time at which the stream is free
 
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }

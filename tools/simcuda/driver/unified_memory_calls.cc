@@ -1,0 +1,159 @@
+// Hints about managed memory (Driver API reference 6.16), the profiler's switches, what no graph holds, batches of copies.
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "entry_points.h"
+#include "tools/simcuda/driver/context.h"
+#include "tools/simcuda/driver/copy.h"
+#include "tools/simcuda/driver/queue.h"
+#include "tools/simcuda/driver/state.h"
+
+namespace simcuda {
+namespace {
+
+CUresult ManagedRange(CUdeviceptr ptr, size_t count) {
+  const Block* block = State::Get().memory.Find(ptr);
+  if (count == 0 || block == nullptr || block->kind != Kind::kManaged) return CUDA_ERROR_INVALID_VALUE;
+  return count <= block->size - (ptr - block->base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Managed memory is host memory here, so moving it changes nothing but the order of things in the stream.
+CUresult QueuePrefetch(CUdeviceptr ptr, size_t count, CUstream handle) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = FindStream(handle, &stream)) return result;
+  if (const CUresult result = ManagedRange(ptr, count)) return result;
+  State::Get().engine.Enqueue(stream, NewWork("prefetch", nullptr));
+  return CUDA_SUCCESS;
+}
+
+bool KnownAdvice(CUmem_advise advice) {
+  return advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+}
+
+}  // namespace
+
+CUresult impl::cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
+  Device* device = nullptr;
+  if (dstDevice != CU_DEVICE_CPU) {
+    if (const CUresult result = FindDevice(dstDevice, &device)) return result;
+  }
+  return QueuePrefetch(devPtr, count, hStream);
+}
+
+CUresult impl::cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
+                                     CUstream hStream) {
+  Device* device = nullptr;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+    if (const CUresult result = FindDevice(location.id, &device)) return result;
+  }
+  return QueuePrefetch(devPtr, count, hStream);
+}
+
+CUresult impl::cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice) {
+  return KnownAdvice(advice) ? ManagedRange(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult impl::cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation) {
+  return KnownAdvice(advice) ? ManagedRange(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult impl::cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = FindStream(hStream, &stream)) return result;
+  const Block* block = State::Get().memory.Find(dptr);
+  if (block == nullptr || block->kind != Kind::kManaged || block->base != dptr) return CUDA_ERROR_INVALID_VALUE;
+  if (length != 0 && length != block->size) return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  State::Get().engine.Enqueue(stream, NewWork("attach", nullptr));
+  return CUDA_SUCCESS;
+}
+
+// A program may call them whether or not a profiler is attached; none ever is.
+CUresult impl::cuProfilerStart() {
+  SIMCUDA_CURRENT(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuProfilerStop() {
+  SIMCUDA_CURRENT(context);
+  return CUDA_SUCCESS;
+}
+
+// Graphs are not simulated, so they hold no memory.
+CUresult impl::cuDeviceGraphMemTrim(CUdevice device) {
+  Device* found = nullptr;
+  return FindDevice(device, &found);
+}
+
+CUresult impl::cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
+  Device* found = nullptr;
+  if (const CUresult result = FindDevice(device, &found)) return result;
+  if (value == nullptr || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const uint64_t none = 0;
+  std::memcpy(value, &none, sizeof none);
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
+  Device* found = nullptr;
+  if (const CUresult result = FindDevice(device, &found)) return result;
+  const bool high = attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  uint64_t bytes = 1;
+  if (value != nullptr) std::memcpy(&bytes, value, sizeof bytes);
+  return high && bytes == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;  // high watermarks can only be reset
+}
+
+// Copies of one batch are not ordered with each other; each is queued by itself.
+CUresult impl::cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                                     CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, CUstream hStream) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = FindStream(hStream, &stream)) return result;
+  // "The stream must not be the legacy NULL stream."
+  if (stream->legacy) return CUDA_ERROR_INVALID_VALUE;
+  if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0 || numAttrs > count) return CUDA_ERROR_INVALID_VALUE;
+  if (numAttrs == 0 || attrs == nullptr || attrsIdxs == nullptr || attrsIdxs[0] != 0) return CUDA_ERROR_INVALID_VALUE;
+  size_t attribute = 0;
+  for (size_t i = 0; i < count; ++i) {
+    while (attribute + 1 < numAttrs && attrsIdxs[attribute + 1] <= i) ++attribute;
+    const bool during_call = attrs[attribute].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    Copy copy;
+    copy.to = {dsts[i], sizes[i], sizes[i], Expected::kAny};
+    copy.from = {srcs[i], sizes[i], sizes[i], Expected::kAny};
+    copy.width = sizes[i];
+    const Timing timing = during_call ? Timing::kAsynchronousCapturing : Timing::kAsynchronous;
+    if (const CUresult result = QueueCopy(stream, copy, timing)) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                                  CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, size_t* failIdx,
+                                  CUstream hStream) {
+  if (failIdx != nullptr) *failIdx = SIZE_MAX;
+  return impl::cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+}
+
+CUresult impl::cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
+  std::shared_ptr<Kernel> kernel;
+  if (const CUresult result = FindKernel(func, &kernel)) return result;
+  const auto& registered = State::Get().modules.registered;
+  const auto found = registered.find(kernel->name);
+  // Images are not read: only registered kernels have known parameters.
+  if (found == registered.end()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (paramOffset == nullptr || paramIndex >= found->second.parameter_bytes.size()) return CUDA_ERROR_INVALID_VALUE;
+  *paramOffset = ParameterOffsets(found->second)[paramIndex];
+  if (paramSize != nullptr) *paramSize = found->second.parameter_bytes[paramIndex];
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
+  return impl::cuFuncGetParamInfo(reinterpret_cast<CUfunction>(kernel), paramIndex, paramOffset, paramSize);
+}
+
+}  // namespace simcuda

@@ -1,0 +1,54 @@
+// Virtual Memory Management (Driver API reference 6.14): physical memory and addresses apart.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "tools/simcuda/driver/cuda_api.h"
+
+namespace simcuda {
+
+struct Device;
+
+// Physical memory of one device: ranges of one sparse file, so that it keeps its bytes when it is unmapped and mapped
+// elsewhere, or mapped twice.
+class PhysicalMemory {
+ public:
+  // bytes: a multiple of 2 MiB. Returns: false when the kernel gives no file.
+  bool Take(size_t bytes, uint64_t* offset);
+  // Drops the bytes: whoever gets the range next reads zeros.
+  void Release(uint64_t offset, size_t bytes);
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+  std::map<uint64_t, size_t> free_;
+};
+
+// What cuMemCreate makes. It lives as long as handles or mappings refer to it.
+struct PhysicalBlock {
+  CUmemGenericAllocationHandle handle = 0;
+  Device* device = nullptr;
+  CUmemAllocationProp props{};
+  uint64_t offset = 0;
+  size_t bytes = 0;
+  unsigned references = 0;  // cuMemCreate and cuMemRetainAllocationHandle, less cuMemRelease
+  unsigned mappings = 0;
+};
+
+struct Mapping {
+  std::shared_ptr<PhysicalBlock> physical;
+  size_t bytes = 0;
+  std::map<int, CUmemAccess_flags> access;  // by device ordinal
+};
+
+struct VirtualMemory {
+  std::map<int, PhysicalMemory> devices;
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<PhysicalBlock>> blocks;
+  std::map<uint64_t, size_t> reservations;  // address -> bytes
+  std::map<uint64_t, Mapping> mappings;     // by address
+  CUmemGenericAllocationHandle next_handle = 0x59000040;
+};
+
+}  // namespace simcuda
