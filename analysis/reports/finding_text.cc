@@ -1,6 +1,7 @@
 #include "analysis/reports/finding_text.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
 #include "analysis/reports/report_text.h"
@@ -184,9 +185,27 @@ void FindingText::Others() {
         "Grew during the whole run and was freed when it was over: fills the device although nothing leaks.");
   Class(LeakClass::kCache, "PYTORCH'S CACHE",
         "Segments PyTorch keeps for its tensors; no leak unless they keep growing.");
+  for (const FrameworkSegments& segments : report_.framework_segments) Segments(segments);
   Class(LeakClass::kLibrary, "KEPT BY CUDA LIBRARIES",
         "Workspaces that a library keeps on purpose, once per handle and stream.");
   Class(LeakClass::kHeld, "NEVER FREED, NOT GROWING", "Weights, buffers of the set-up, caches that filled up.");
+}
+
+void FindingText::Segments(const FrameworkSegments& segments) {
+  if (segments.held.empty()) return;
+  const std::string device =
+      segments.device == kUnknownDevice ? "a device that is not known" : "device " + std::to_string(segments.device);
+  canvas_.Line();
+  canvas_.Dim("      bytes  segment on " + device);
+  std::size_t shown = 0;
+  for (const FrameworkSegment& segment : segments.held) {
+    if (shown++ == canvas_.top()) break;
+    char address[24];
+    std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(segment.address));
+    canvas_.Line(PadLeft(Human(static_cast<double>(segment.bytes)), 11) + "  " + address);
+  }
+  if (segments.held.size() > canvas_.top())
+    canvas_.Dim(std::string(13, ' ') + "and " + Plural(segments.held.size() - canvas_.top(), "other segment"));
 }
 
 void FindingText::Class(LeakClass leak_class, std::string_view title, std::string_view explanation) {

@@ -24,6 +24,7 @@ class FindingText {
  private:
   void Leak(std::size_t number, const LeakFinding& finding);
   void StackOf(std::uint32_t stack);
+  void Segments(const FrameworkSegments& segments);
   void Class(LeakClass leak_class, std::string_view title, std::string_view explanation);
   std::string NeverFreed(const LeakFinding& finding) const;
 

@@ -29,9 +29,16 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, steps);
   const bool pytorch_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
                                         [](const Block& block) { return block.allocator == Allocator::kPyTorch; });
-  Report report{&snapshot,        Verdict::kNoLeaks,   std::move(lines),
-                std::move(steps), std::move(totals),   std::move(findings),
-                std::move(pools), std::move(failures), ListNotObserved(snapshot, pytorch_seen)};
+  Report report{&snapshot,
+                Verdict::kNoLeaks,
+                std::move(lines),
+                std::move(steps),
+                std::move(totals),
+                std::move(findings),
+                ListFrameworkSegments(blocks),
+                std::move(pools),
+                std::move(failures),
+                ListNotObserved(snapshot, pytorch_seen)};
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),
                                    [](const Failure& failure) { return failure.result == kOutOfMemoryResult; });
   if (refused)

@@ -7,6 +7,7 @@
 
 #include "analysis/reports/blocks.h"
 #include "analysis/reports/failures.h"
+#include "analysis/reports/framework_segments.h"
 #include "analysis/reports/leaks.h"
 #include "analysis/reports/lines.h"
 #include "analysis/reports/not_observed.h"
@@ -31,6 +32,7 @@ struct Report {
   Steps steps;
   std::vector<ScopeTotals> totals;
   std::vector<LeakFinding> findings;  // all classes, see leaks.h
+  std::vector<FrameworkSegments> framework_segments;
   std::vector<PoolUse> pools;
   std::vector<Failure> failures;
   std::vector<NotObserved> not_observed;

@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 3> kConfidences = {"low", "medium", "high
 constexpr std::array<std::string_view, 5> kOomVerdicts = {"not_known", "unexplained", "capacity", "other_owner",
                                                           "idle_in_pool"};
 constexpr std::array<std::string_view, 3> kObservations = {"loss", "hole", "limit"};
+constexpr std::array<std::string_view, 3> kFrameworks = {"none", "pytorch", "none"};  // by Allocator
 constexpr std::array<std::string_view, 4> kBases = {"no_stack", "module", "function", "line"};
 
 template <std::size_t kCount, typename Enum>
@@ -49,6 +50,9 @@ class Writer {
       json[finding.leak_class == LeakClass::kLeak ? "leaks" : "held"].push_back(Finding(finding));
     json["memory"] = Json::array();
     for (const ScopeTotals& totals : report_.totals) json["memory"].push_back(Memory(totals));
+    json["framework_segments"] = Json::array();
+    for (const FrameworkSegments& segments : report_.framework_segments)
+      json["framework_segments"].push_back(Segments(segments));
     json["pools"] = Json::array();
     for (const PoolUse& pool : report_.pools) json["pools"].push_back(Pool(pool));
     json["failures"] = Json::array();
@@ -174,6 +178,19 @@ class Writer {
       json["curve"]["time_ns"].push_back(point.time_ns);
       json["curve"]["bytes"].push_back(point.bytes);
     }
+    return json;
+  }
+
+  static Json Segments(const FrameworkSegments& segments) {
+    Json json = {{"framework", Word(kFrameworks, segments.framework)},
+                 {"device", segments.device == kUnknownDevice ? Json() : Json(segments.device)},
+                 {"allocations", segments.allocations},
+                 {"frees", segments.frees},
+                 {"count", segments.held.size()},
+                 {"bytes", segments.bytes},
+                 {"segments", Json::array()}};
+    for (const FrameworkSegment& segment : segments.held)
+      json["segments"].push_back({{"address", segment.address}, {"bytes", segment.bytes}});
     return json;
   }
 

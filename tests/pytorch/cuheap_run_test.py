@@ -63,7 +63,14 @@ class TrainingUnderCuheap(unittest.TestCase):
         self.assertEqual((recorded.allocations, recorded.frees), (driver.allocations, driver.frees))
         self.assertEqual(recorded.not_pytorchs, 0, "allocations of PyTorch's allocator were not known as its own")
 
-        device, = (scope for scope in self.report()["memory"] if scope["scope"].get("device") == 0)
+        report = self.report()
+        told, = report["framework_segments"]
+        self.assertEqual((told["framework"], told["device"]), ("pytorch", 0))
+        self.assertEqual({segment["address"]: segment["bytes"] for segment in told["segments"]}, segments)
+        self.assertEqual((told["allocations"], told["frees"]), (driver.allocations, driver.frees))
+        self.assertEqual((told["count"], told["bytes"]), (len(segments), sum(segments.values())))
+
+        device, = (scope for scope in report["memory"] if scope["scope"].get("device") == 0)
         self.assertEqual(device["allocations"], driver.allocations)
         self.assertEqual(device["allocated_bytes"], sum(segments.values()))
         self.assertEqual(device["peak"]["bytes"], sum(segments.values()))
