@@ -6,6 +6,7 @@ The second half of this file turns each check on a small tree with a violation i
 """
 
 import dataclasses
+import os
 import pathlib
 import re
 import sys
@@ -142,9 +143,12 @@ def check_headers(root: pathlib.Path) -> list[str]:
         text = tree.read_text(root / name)
         if f"#ifndef {guard}\n#define {guard}\n" not in text and "#pragma once" not in text:
             problems.append(f"{name}: no include guard {guard}")
-        lists = [root / folder / "CMakeLists.txt" for folder in name.parents if (root / folder / "CMakeLists.txt").is_file()]
-        if not any(re.search(rf"[\s\"/(]{re.escape((root / name).relative_to(found.parent).as_posix())}[\s\")]",
-                             tree.read_text(found)) for found in lists):
+        # In the list of its own folder, of one above, or of one below that shares it.
+        lists = [root / folder / "CMakeLists.txt" for folder in name.parents]
+        lists += sorted((root / name.parent).glob("*/CMakeLists.txt"))
+        listed = [re.escape(pathlib.Path(os.path.relpath(root / name, file.parent)).as_posix()) for file in lists]
+        if not any(file.is_file() and re.search(rf"[\s\"/(]{path}[\s\")]", tree.read_text(file))
+                   for file, path in zip(lists, listed)):
             problems.append(f"{name}: in no CMakeLists.txt; list it in the HDRS of its target")
     return problems
 
