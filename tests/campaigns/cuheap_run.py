@@ -49,24 +49,55 @@ def events(snapshot):
     return out
 
 
+FREED_AT_SHUTDOWN = 1 << 3  # interpose/journal/format.h
+FREED_WITH_CONTEXT = 1 << 4
+
+
+def before_the_end(snapshot):
+    """(live blocks, segments) just before the contexts were destroyed, which at exit takes all that is left.
+
+    Blocks: {address: (bytes, served)}; segments: {address: bytes}. Replayed from the events, which must be complete.
+    """
+    if snapshot["completeness"]["events_overwritten"] or snapshot["completeness"]["events_dropped"]:
+        raise AssertionError("events were lost")
+    blocks, segments = {}, {}
+    for event in events(snapshot):
+        if event["flags"] & FREED_WITH_CONTEXT:
+            continue
+        if event["type"] == "allocate" and event["kind"] == "device":
+            blocks[event["address"]] = (event["bytes"], bool(event["flags"] & 1))
+        elif event["type"] == "free":
+            blocks.pop(event["address"], None)
+        elif event["type"] == "segment_allocate":
+            segments[event["address"]] = event["bytes"]
+        elif event["type"] == "segment_free" and not event["flags"] & FREED_AT_SHUTDOWN:
+            segments.pop(event["address"])
+    return blocks, segments
+
+
 def check_books(snapshot, calls):
     """What the driver holds is the pool's segments and the forwarded blocks; served blocks lie apart in segments."""
     held = simcuda_log.held(calls)
-    live = [row for row in rows(snapshot, "live") if row["kind"] == "device"]
-    segments = {row["address"]: row["bytes"] for row in rows(snapshot, "segments")}
-    forwarded = {row["address"]: row["bytes"] for row in live if not row["served"]}
-    served = sorted((row["address"], row["bytes"], row["reserved_bytes"]) for row in live if row["served"])
+    blocks, segments = before_the_end(snapshot)
+    forwarded = {address: size for address, (size, served) in blocks.items() if not served}
     if held != {**segments, **forwarded}:
         raise AssertionError(f"the driver holds {held}\nthe snapshot has segments {segments} and blocks {forwarded}")
     end = 0
-    for address, size, occupied in served:
+    for address, size in sorted((address, size) for address, (size, served) in blocks.items() if served):
         inside = [base for base, length in segments.items() if base <= address and address + size <= base + length]
-        if len(inside) != 1 or address < end or occupied < size:
-            raise AssertionError(f"block {address:#x} of {size} bytes ({occupied} occupied) is not in a segment of its own place")
-        end = address + occupied
-    idle = sum(segments.values()) - sum(occupied for _, _, occupied in served)
-    if idle < 0 or sum(held.values()) - idle != sum(forwarded.values()) + sum(occupied for _, _, occupied in served):
-        raise AssertionError("the pool's idle memory does not add up")
+        if len(inside) != 1 or address < end:
+            raise AssertionError(f"block {address:#x} of {size} bytes is not in a place of its own in a segment")
+        end = address + size
+    check_live(snapshot, blocks, segments)
+
+
+def check_live(snapshot, blocks, segments):
+    """The live table is what the events leave: nothing if the contexts are gone, all of it if the process was killed."""
+    destroyed = any(event["type"] == "context_destroyed" for event in events(snapshot))
+    live = {row["address"]: row["bytes"] for row in rows(snapshot, "live") if row["kind"] == "device"}
+    wanted = {} if destroyed else {address: size for address, (size, _) in blocks.items()}
+    if live != wanted or {row["address"] for row in rows(snapshot, "segments")} != (set() if destroyed else set(segments)):
+        raise AssertionError(f"the live table has {len(live)} blocks, the events leave {len(wanted)}")
 
 
 def check_observed(snapshot, calls):
@@ -78,13 +109,15 @@ def check_observed(snapshot, calls):
         elif call.result == 0 and call.name == "cuMemFree_v2" and call.number("dptr") != 0:
             wanted.append(("free", call.number("dptr"), None))
     seen = [(e["type"], e["address"], e["bytes"] if e["type"] == "allocate" else None)
-            for e in events(snapshot) if e["type"] in ("allocate", "free") and e["kind"] == "device"]
+            for e in events(snapshot)
+            if e["type"] in ("allocate", "free") and e["kind"] == "device" and not e["flags"] & FREED_WITH_CONTEXT]
     threads = {call.thread for call in calls}
     # Between threads the log's order and the hooks' may differ by a moment; of one address the order is the same.
     key = (lambda item: 0) if len(threads) == 1 else (lambda item: item[1])
     if sorted(wanted, key=key) != sorted(seen, key=key):
         raise AssertionError(f"the driver saw {len(wanted)} calls, the journal has {len(seen)}; first difference: "
                              f"{next((pair for pair in zip(wanted, seen) if pair[0] != pair[1]), 'length')}")
-    live = {row["address"]: row["bytes"] for row in rows(snapshot, "live") if row["kind"] == "device"}
-    if live != simcuda_log.held(calls):
-        raise AssertionError("the live table is not what the driver holds")
+    blocks, segments = before_the_end(snapshot)
+    if {address: size for address, (size, _) in blocks.items()} != simcuda_log.held(calls) or segments:
+        raise AssertionError("the live blocks are not what the driver holds")
+    check_live(snapshot, blocks, segments)
