@@ -112,8 +112,8 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
                " confidence)");
   canvas_.Line("     " + NeverFreed(finding));
   std::string life = "     ";
-  if (report_.steps.count() != 0)
-    life += StepRange(finding, report_.steps.count());
+  if (finding.step_count != 0)
+    life += StepRange(finding, finding.step_count) + ThreadPhrase(finding);
   else
     life += HumanTime(finding.first_ns) + " to " + HumanTime(finding.last_ns) + " of " +
             HumanTime(report_.snapshot->process.duration_ns);
@@ -138,6 +138,12 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
                   ")");
     }
   }
+}
+
+std::string FindingText::ThreadPhrase(const LeakFinding& finding) const {
+  if (finding.step_thread == 0 || finding.step_thread > report_.snapshot->threads.size()) return "";
+  const ThreadInfo& thread = report_.snapshot->threads[finding.step_thread - 1];
+  return " of thread " + std::to_string(thread.tid) + (thread.name.empty() ? "" : " (" + thread.name + ")");
 }
 
 void FindingText::StackOf(std::uint32_t stack) {

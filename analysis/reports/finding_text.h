@@ -26,6 +26,7 @@ class FindingText {
   void StackOf(std::uint32_t stack);
   void Segments(const FrameworkSegments& segments);
   void Class(LeakClass leak_class, std::string_view title, std::string_view explanation);
+  std::string ThreadPhrase(const LeakFinding& finding) const;
   std::string NeverFreed(const LeakFinding& finding) const;
 
   const Report& report_;

@@ -43,8 +43,8 @@ std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
 
 class LeakFinder {
  public:
-  LeakFinder(const Blocks& blocks, const LineTable& lines, const Steps& steps, std::int64_t duration_ns)
-      : blocks_(blocks), lines_(lines), steps_(steps), duration_ns_(duration_ns) {
+  LeakFinder(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks, std::int64_t duration_ns)
+      : blocks_(blocks), lines_(lines), clocks_(clocks), duration_ns_(duration_ns) {
     for (const Block& block : blocks.program) last_at_ = std::max(last_at_, block.allocated_at);
   }
 
@@ -61,8 +61,9 @@ class LeakFinder {
   bool FreedAtEnd(const Block& block) const {
     if (block.never_freed()) return false;
     if (block.freed_at_shutdown) return true;
-    return steps_.count() != 0 && steps_.StepOf(block.freed_ns) > steps_.count() &&
-           steps_.StepOf(block.allocated_ns) <= steps_.count();
+    const Steps& steps = clocks_.Of(block.thread);
+    return steps.count() != 0 && steps.StepOf(block.freed_ns) > steps.count() &&
+           steps.StepOf(block.allocated_ns) <= steps.count();
   }
 
   void Judge(const Group& group) {
@@ -93,7 +94,7 @@ class LeakFinder {
     std::vector<const Block*> growing, still;
     for (const auto& [stack, blocks] : by_stack) {
       const LeakFinding alone = Describe(group, blocks);
-      const bool once_at_start = alone.occurrences == 1 && alone.first_step <= 1 && steps_.count() != 0;
+      const bool once_at_start = alone.occurrences == 1 && alone.first_step <= 1 && alone.step_count != 0;
       auto& side = Grows(whole.shape) ? (once_at_start ? still : growing) : (Grows(alone.shape) ? growing : still);
       side.insert(side.end(), blocks.begin(), blocks.end());
     }
@@ -119,6 +120,17 @@ class LeakFinder {
     findings_.push_back(std::move(finding));
   }
 
+  // The thread that allocated most of the blocks.
+  static std::uint32_t MainThread(const std::vector<const Block*>& blocks) {
+    std::map<std::uint32_t, std::size_t> counts;
+    std::uint32_t most = blocks.front()->thread;
+    for (const Block* block : blocks) ++counts[block->thread];
+    for (const auto& [thread, count] : counts) {
+      if (count > counts[most]) most = thread;
+    }
+    return most;
+  }
+
   // blocks: not empty, by time of allocation.
   LeakFinding Describe(const Group& group, const std::vector<const Block*>& blocks) const {
     LeakFinding finding;
@@ -127,13 +139,17 @@ class LeakFinder {
     finding.line_allocations = group.all.size();
     std::map<std::uint32_t, StackShare> stacks;
     std::vector<Addition> additions;
+    const std::uint32_t thread = MainThread(blocks);
+    const Steps& steps = clocks_.Of(thread);
+    finding.step_count = steps.count();
+    finding.step_thread = clocks_.by_thread.contains(thread) && clocks_.by_thread.size() > 1 ? thread : 0;
     for (const Block* block : group.all) finding.line_frees += block->never_freed() ? 0 : 1;
     for (const Block* block : blocks) {
       ++finding.blocks;
       finding.bytes += block->bytes;
       finding.reserved_bytes += block->reserved_bytes;
       finding.freed_with_context += block->freed_with_context ? 1 : 0;
-      additions.push_back({steps_.StepOf(block->allocated_ns), block->bytes});
+      additions.push_back({steps.StepOf(block->allocated_ns), block->bytes});
       StackShare& share = stacks[block->stack];
       share.stack = block->stack;
       share.bytes += block->bytes;
@@ -145,7 +161,7 @@ class LeakFinder {
     std::sort(finding.stacks.begin(), finding.stacks.end(), [](const StackShare& a, const StackShare& b) {
       return a.bytes != b.bytes ? a.bytes > b.bytes : a.stack < b.stack;
     });
-    if (steps_.count() == 0)
+    if (steps.count() == 0)
       DescribeWithoutSteps(finding, group, blocks);
     else
       DescribeSteps(finding, group, blocks, additions);
@@ -160,7 +176,7 @@ class LeakFinder {
 
   void DescribeSteps(LeakFinding& finding, const Group& group, const std::vector<const Block*>& blocks,
                      const std::vector<Addition>& additions) const {
-    Growth growth = MeasureGrowth(additions, steps_.count());
+    Growth growth = MeasureGrowth(additions, finding.step_count);
     finding.shape = growth.shape;
     finding.confidence = growth.confidence;
     finding.bytes_per_step = growth.bytes_per_step;
@@ -173,7 +189,7 @@ class LeakFinder {
     finding.occurrences = static_cast<std::uint32_t>(growth.steps.size());
     finding.steps = std::move(growth.steps);
     const std::uint32_t span = finding.last_step - finding.first_step;
-    if (Replaced(group, blocks) && (!Grows(finding.shape) || span * 4 < steps_.count())) {
+    if (Replaced(group, blocks) && (!Grows(finding.shape) || span * 4 < finding.step_count)) {
       finding.shape = GrowthShape::kReplaced;
       finding.bytes_per_step = 0;
     }
@@ -221,7 +237,7 @@ class LeakFinder {
 
   const Blocks& blocks_;
   const LineTable& lines_;
-  const Steps& steps_;
+  const StepClocks& clocks_;
   std::int64_t duration_ns_;
   std::uint64_t last_at_ = 0;
   std::vector<LeakFinding> findings_;
@@ -229,9 +245,9 @@ class LeakFinder {
 
 }  // namespace
 
-std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const Steps& steps,
+std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
                                    std::int64_t duration_ns) {
-  return LeakFinder(blocks, lines, steps, duration_ns).Find();
+  return LeakFinder(blocks, lines, clocks, duration_ns).Find();
 }
 
 }  // namespace cuheap::analysis

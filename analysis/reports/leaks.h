@@ -70,6 +70,8 @@ struct LeakFinding {
          slope_r2 = 0;                     // least squares over the cumulated bytes of every step since the first
   std::uint64_t bytes_per_occurrence = 0;  // mean over the steps that added something
   std::uint32_t period = 0;                // kEveryFewSteps
+  std::uint32_t step_count = 0;   // steps of the run, or of the thread that allocates here if it has a loop of its own
+  std::uint32_t step_thread = 0;  // that thread (index into threads + 1), 0: steps of the run
   std::uint32_t first_step = 0, last_step = 0, occurrences = 0;  // occurrences: number of steps that added something
   std::int64_t first_ns = 0, last_ns = 0;
   std::uint64_t freed_at_exit = 0;       // blocks freed by exit handlers or after the last step (kFreedAtEnd)
@@ -81,7 +83,7 @@ struct LeakFinding {
 };
 
 // Findings by severity: class in the order above, then bytes per step, bytes, description of the line.
-std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const Steps& steps,
+std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
                                    std::int64_t duration_ns);
 
 }  // namespace cuheap::analysis

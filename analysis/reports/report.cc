@@ -22,17 +22,17 @@ std::uint64_t Report::leaked_bytes() const {
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const Blocks blocks = JoinBlocks(snapshot);
   LineTable lines(snapshot, rule);
-  Steps steps = FindSteps(snapshot, blocks);
+  StepClocks clocks = FindSteps(snapshot, blocks);
   std::vector<ScopeTotals> totals = MeasureTotals(snapshot, blocks, lines);
-  std::vector<LeakFinding> findings = FindLeaks(blocks, lines, steps, snapshot.process.duration_ns);
+  std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, snapshot.process.duration_ns);
   std::vector<PoolUse> pools = MeasurePools(snapshot, blocks);
-  std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, steps);
+  std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, clocks.main);
   const bool pytorch_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
                                         [](const Block& block) { return block.allocator == Allocator::kPyTorch; });
   Report report{&snapshot,
                 Verdict::kNoLeaks,
                 std::move(lines),
-                std::move(steps),
+                std::move(clocks.main),
                 std::move(totals),
                 std::move(findings),
                 ListFrameworkSegments(blocks),

@@ -124,6 +124,10 @@ class Writer {
     json["slope_bytes_per_step"] = finding.slope_bytes_per_step;
     json["slope_r2"] = finding.slope_r2;
     json["period"] = finding.period;
+    json["step_count"] = finding.step_count;
+    json["step_thread"] = finding.step_thread == 0 || finding.step_thread > snapshot_.threads.size()
+                              ? Json()
+                              : Json(snapshot_.threads[finding.step_thread - 1].tid);
     json["first_step"] = finding.first_step;
     json["last_step"] = finding.last_step;
     json["steps"] = finding.steps;

@@ -9,46 +9,99 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::size_t kFewestRepeats = 3;
+constexpr std::size_t kFewestOfThread = 8;  // of a thread that is to have steps of its own
 constexpr double kLeastAgreement = 0.5;
+constexpr std::size_t kLongestCycle = 16;
+constexpr std::uint32_t kAllThreads = 0;
 
 struct Candidate {
-  std::uint32_t stack = 0, thread = 0;
+  std::uint32_t stack = 0, thread = kAllThreads;
   std::vector<std::int64_t> times_ns;
 };
 
-// Allocations of the window in order of time, as (time, hash of the stack's number).
+struct Intervals {
+  std::vector<std::uint64_t> signatures;  // of each interval a hash of the set of stacks it allocates at
+  std::size_t most_of_a_stack = 0;        // the greatest number of intervals that one stack allocates in
+};
+
+// Allocations of the window in order of time, of each thread and of all.
 class AllocationClock {
  public:
   explicit AllocationClock(const Events& events) {
     for (std::size_t i = 0; i < events.size(); ++i) {
-      if (events.type[i] == EventType::kAllocate) stamps_.emplace_back(events.time_ns[i], events.stack[i]);
+      if (events.type[i] != EventType::kAllocate) continue;
+      stamps_[kAllThreads].emplace_back(events.time_ns[i], events.stack[i]);
+      if (events.thread[i] != kAllThreads) stamps_[events.thread[i]].emplace_back(events.time_ns[i], events.stack[i]);
     }
   }
 
-  // Share of the intervals between the boundaries that allocate at the same set of stacks as most do. The first
-  // interval (set-up and first step) has no say. 1 if nothing is allocated at all.
-  double Agreement(const std::vector<std::int64_t>& boundaries_ns) const {
-    std::unordered_map<std::uint64_t, std::size_t> sets;
-    std::size_t most = 0;
-    auto next = std::upper_bound(stamps_.begin(), stamps_.end(), std::pair{boundaries_ns.front(), ~std::uint32_t{0}});
+  // What the thread did between the boundaries; the first interval (set-up and first step) is left out.
+  Intervals Between(const std::vector<std::int64_t>& boundaries_ns, std::uint32_t thread) const {
+    Intervals intervals;
+    std::unordered_map<std::uint32_t, std::size_t> seen;
+    const auto found = stamps_.find(thread);
+    const std::vector<Stamp>& stamps = found == stamps_.end() ? none_ : found->second;
+    auto next = std::upper_bound(stamps.begin(), stamps.end(), Stamp{boundaries_ns.front(), ~std::uint32_t{0}});
     for (std::size_t i = 1; i < boundaries_ns.size(); ++i) {
       std::vector<std::uint32_t> stacks;
-      for (; next != stamps_.end() && next->first <= boundaries_ns[i]; ++next) stacks.push_back(next->second);
+      for (; next != stamps.end() && next->first <= boundaries_ns[i]; ++next) stacks.push_back(next->second);
       std::sort(stacks.begin(), stacks.end());
       stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
       std::uint64_t hash = 1469598103934665603u;
       for (const std::uint32_t stack : stacks) hash = (hash ^ stack) * 1099511628211u;
-      most = std::max(most, ++sets[hash]);
+      intervals.signatures.push_back(hash);
+      for (const std::uint32_t stack : stacks)
+        intervals.most_of_a_stack = std::max(intervals.most_of_a_stack, ++seen[stack]);
     }
-    return static_cast<double>(most) / static_cast<double>(boundaries_ns.size() - 1);
+    return intervals;
   }
 
-  std::int64_t first_ns() const { return stamps_.empty() ? 0 : stamps_.front().first; }
-  std::int64_t last_ns() const { return stamps_.empty() ? 0 : stamps_.back().first; }
+  std::int64_t span_ns() const {
+    const auto all = stamps_.find(kAllThreads);
+    return all == stamps_.end() ? 0 : all->second.back().first - all->second.front().first;
+  }
 
  private:
-  std::vector<std::pair<std::int64_t, std::uint32_t>> stamps_;
+  using Stamp = std::pair<std::int64_t, std::uint32_t>;
+  std::map<std::uint32_t, std::vector<Stamp>> stamps_;
+  std::vector<Stamp> none_;
 };
+
+// Share of the most common signature.
+double Agreement(const std::vector<std::uint64_t>& signatures) {
+  if (signatures.empty()) return 0;
+  std::unordered_map<std::uint64_t, std::size_t> counts;
+  std::size_t most = 0;
+  for (const std::uint64_t signature : signatures) most = std::max(most, ++counts[signature]);
+  return static_cast<double>(most) / static_cast<double>(signatures.size());
+}
+
+// The number of intervals after which the signatures repeat; 1 if they don't, or if neighbours are alike anyway. A
+// stack that allocates in nearly every interval says that an interval is a step, and that others merely come every few
+// steps.
+std::size_t Cycle(const Intervals& intervals) {
+  const std::vector<std::uint64_t>& signatures = intervals.signatures;
+  if (10 * intervals.most_of_a_stack >= 8 * signatures.size()) return 1;
+  const auto share = [&](std::size_t distance) {
+    std::size_t same = 0;
+    for (std::size_t i = distance; i < signatures.size(); ++i)
+      same += signatures[i] == signatures[i - distance] ? 1 : 0;
+    return static_cast<double>(same) / static_cast<double>(signatures.size() - distance);
+  };
+  if (signatures.size() < 4 || share(1) >= 0.5) return 1;
+  for (std::size_t distance = 2; distance <= std::min(kLongestCycle, signatures.size() / 3); ++distance) {
+    if (share(distance) >= 0.7) return distance;
+  }
+  return 1;
+}
+
+// Keeps every cycle-th boundary, the last one among them.
+std::vector<std::int64_t> Thin(const std::vector<std::int64_t>& boundaries_ns, std::size_t cycle) {
+  std::vector<std::int64_t> kept;
+  for (std::size_t i = (boundaries_ns.size() - 1) % cycle; i < boundaries_ns.size(); i += cycle)
+    kept.push_back(boundaries_ns[i]);
+  return kept;
+}
 
 // The best candidate, or none. `fallback`: also one whose intervals do not agree, if there is no better.
 Steps Best(std::vector<Candidate> candidates, const AllocationClock& clock, StepSource source, bool fallback) {
@@ -58,7 +111,12 @@ Steps Best(std::vector<Candidate> candidates, const AllocationClock& clock, Step
   });
   Steps best;
   for (Candidate& candidate : candidates) {
-    const double agreement = clock.Agreement(candidate.times_ns);
+    Intervals intervals = clock.Between(candidate.times_ns, candidate.thread);
+    if (const std::size_t cycle = Cycle(intervals); cycle > 1) {
+      candidate.times_ns = Thin(candidate.times_ns, cycle);
+      intervals = clock.Between(candidate.times_ns, candidate.thread);
+    }
+    const double agreement = Agreement(intervals.signatures);
     const bool agrees = agreement >= kLeastAgreement;
     if (!agrees && (!fallback || best.source != StepSource::kNone)) continue;
     best = {source, std::move(candidate.times_ns), candidate.stack, agreement};
@@ -74,24 +132,30 @@ Steps FromMarks(const Events& events, const AllocationClock& clock) {
   }
   if (steps.count() < 2) return {};
   steps.source = StepSource::kMarks;
-  steps.agreement = clock.Agreement(steps.boundaries_ns);
+  steps.agreement = Agreement(clock.Between(steps.boundaries_ns, kAllThreads).signatures);
   return steps;
 }
 
-Steps FromSynchronizations(const Events& events, const AllocationClock& clock) {
+void FromSynchronizations(const Events& events, const AllocationClock& clock, StepClocks& clocks) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Candidate> groups;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (events.type[i] != EventType::kSynchronize) continue;
-    Candidate& group = groups[{events.stack[i], events.thread[i]}];
+    Candidate& group = groups[{events.thread[i], events.stack[i]}];
     group.stack = events.stack[i];
     group.thread = events.thread[i];
     group.times_ns.push_back(events.time_ns[i]);
   }
   std::vector<Candidate> candidates;
+  std::map<std::uint32_t, std::vector<Candidate>> of_thread;
   for (auto& [key, group] : groups) {
+    if (group.times_ns.size() >= kFewestOfThread) of_thread[group.thread].push_back(group);
     if (group.times_ns.size() >= kFewestRepeats) candidates.push_back(std::move(group));
   }
-  return Best(std::move(candidates), clock, StepSource::kSynchronization, true);
+  clocks.main = Best(std::move(candidates), clock, StepSource::kSynchronization, true);
+  for (auto& [thread, own] : of_thread) {
+    Steps steps = Best(std::move(own), clock, StepSource::kSynchronization, true);
+    if (steps.count() >= kFewestRepeats) clocks.by_thread.emplace(thread, std::move(steps));
+  }
 }
 
 Steps FromAllocations(const Blocks& blocks, const AllocationClock& clock) {
@@ -107,7 +171,7 @@ Steps FromAllocations(const Blocks& blocks, const AllocationClock& clock) {
     group.candidate.times_ns.push_back(block.allocated_ns);
     if (!block.never_freed()) ++group.freed;
   }
-  const std::int64_t span = clock.last_ns() - clock.first_ns();
+  const std::int64_t span = clock.span_ns();
   std::vector<Candidate> candidates;
   for (auto& [stack, group] : groups) {
     const auto& times = group.candidate.times_ns;
@@ -131,12 +195,13 @@ std::uint32_t Steps::StepOf(std::int64_t time_ns) const {
          1;
 }
 
-Steps FindSteps(const Snapshot& snapshot, const Blocks& blocks) {
+StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks) {
   const AllocationClock clock(snapshot.events);
-  Steps steps = FromMarks(snapshot.events, clock);
-  if (steps.source == StepSource::kNone) steps = FromSynchronizations(snapshot.events, clock);
-  if (steps.source == StepSource::kNone) steps = FromAllocations(blocks, clock);
-  return steps;
+  StepClocks clocks;
+  clocks.main = FromMarks(snapshot.events, clock);
+  if (clocks.main.source == StepSource::kNone) FromSynchronizations(snapshot.events, clock, clocks);
+  if (clocks.main.source == StepSource::kNone) clocks.main = FromAllocations(blocks, clock);
+  return clocks;
 }
 
 }  // namespace cuheap::analysis

@@ -3,6 +3,7 @@
 #define CUHEAP_ANALYSIS_REPORTS_STEPS_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "analysis/reports/blocks.h"
@@ -30,13 +31,26 @@ struct Steps {
   std::uint32_t StepOf(std::int64_t time_ns) const;
 };
 
+// Threads may have loops of their own, each with its own pace.
+struct StepClocks {
+  Steps main;                                // of the run: the most frequent loop
+  std::map<std::uint32_t, Steps> by_thread;  // threads that synchronise in a loop of their own
+  // The thread's own steps, or the run's.
+  const Steps& Of(std::uint32_t thread) const {
+    const auto found = by_thread.find(thread);
+    return found == by_thread.end() ? main : found->second;
+  }
+};
+
 // Note [How steps are found]
-// Marks win. Else every (stack, thread) that synchronised a context at least three times is a candidate; between two
-// of its synchronisations the program allocates at a set of stacks; the candidate whose intervals agree (most have the
-// most common set) is the loop's. Among those that agree the most frequent one wins: it is the inner loop's, and a leak
-// seen per inner iteration is also one per epoch. Else the same question is asked of allocations: the stack whose
-// blocks come and go (a block that is never freed is what we look for, not a clock).
-Steps FindSteps(const Snapshot& snapshot, const Blocks& blocks);
+// Marks win, and hold for all threads. Else every (stack, thread) that synchronised a context at least three times is a
+// candidate; between two of its synchronisations the thread allocates at a set of stacks; the candidate whose intervals
+// agree (most have the most common set) is the loop's. A loop that synchronises several times a step (without stacks
+// these cannot be told apart) shows as sets that repeat every p intervals, none of them with a part in all: then every
+// p-th synchronisation ends a step. Among the candidates that agree the most frequent one wins. Else the same question
+// is asked of allocations: the stack whose blocks come and go (a block that is never freed is what we look for, not a
+// clock).
+StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks);
 
 }  // namespace cuheap::analysis
 
