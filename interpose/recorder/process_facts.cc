@@ -124,8 +124,7 @@ void FillProcessFacts(journal::FileHeader& header, std::string_view configuratio
   header.command_line_cut = size == sizeof(header.command_line) ? 1 : 0;
   while (size > 0 && header.command_line[size - 1] == '\0' && header.command_line_cut == 0) --size;
   header.command_line_bytes = static_cast<std::uint32_t>(size);
-  std::memcpy(header.configuration, configuration.data(),
-              std::min(configuration.size(), sizeof(header.configuration) - 1));
+  configuration.copy(header.configuration, sizeof(header.configuration) - 1);
   FieldWriter launcher(header.launcher_facts, sizeof(header.launcher_facts));
   for (const char* name : kLauncherVariables) {
     if (const char* value = std::getenv(name); value != nullptr) launcher.AppendLine(name, value);

@@ -249,7 +249,7 @@ void DeviceSeen(std::uint16_t device, std::string_view name, std::uint64_t total
   if (record->present.load(std::memory_order_relaxed) != 0) return;
   record->compute_capability = compute_capability;
   record->total_bytes = total_bytes;
-  std::memcpy(record->name, name.data(), std::min(name.size(), sizeof(record->name) - 1));
+  name.copy(record->name, sizeof(record->name) - 1);
   std::memcpy(record->uuid, uuid, sizeof(record->uuid));
   record->driver_free_at_start.store(free_bytes_now, std::memory_order_relaxed);
   record->present.store(1, std::memory_order_release);

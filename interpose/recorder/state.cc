@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <cstring>
 #include <new>
 
 #include "interpose/recorder/process_facts.h"
@@ -148,7 +147,7 @@ void Recorder::Note(journal::NoteCode code, std::string_view text, std::uint64_t
     record.time_ns = MonotonicNs();
     record.a = a;
     record.b = b;
-    std::memcpy(record.text, text.data(), record.text_bytes);
+    text.copy(record.text, record.text_bytes);
   });
 }
 

@@ -256,9 +256,10 @@ TEST_F(CaptureTest, GeneratedCodeIsModuleZeroAndTheWalkSaysItStopped) {
   ASSERT_EQ(view.problem(), "");
   ASSERT_EQ(view.stacks.size(), 1u);
   const ViewStack& stack = view.stacks.begin()->second;
-  ASSERT_EQ(stack.words.size(), 2u);
-  EXPECT_EQ(stack.words[1] >> journal::kModuleShift, 0u);
-  EXPECT_EQ(stack.words[1] % 4096, 6u) << "the absolute return address";
+  ASSERT_GE(stack.words.size(), 2u);  // the lambda is one or two frames
+  EXPECT_LE(stack.words.size(), 3u);
+  EXPECT_EQ(stack.words.back() >> journal::kModuleShift, 0u);
+  EXPECT_EQ(stack.words.back() % 4096, 6u) << "the absolute return address";
   EXPECT_EQ(stack.flags, journal::kStackUnwindFailed);
 }
 
