@@ -110,7 +110,8 @@ def split_parameters(text):
 
 def parse_functions(text):
     functions = {}
-    for match in re.finditer(r"CUresult (cu\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*(?:__attribute__\(\(\w+\)\)\s*)?;", text):
+    declaration = r"CUresult (cu\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*(?:__attribute__\(\(\w+\)\)\s*)?;"
+    for match in re.finditer(declaration, text):
         name, parameters = match.group(1), split_parameters(match.group(2))
         if name in functions and [t for t, _ in functions[name]] != [t for t, _ in parameters]:
             fail(f"{name} is declared twice with different parameters")
@@ -190,7 +191,8 @@ def entry_point(symbol, parameters, implemented):
     if target not in implemented:
         flags.append("kNotSimulated")
     before, after = log_statements(parameters)
-    lines = [f'extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI {symbol}({signature(parameters) or "void"}) {{',
+    exported = 'extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI'
+    lines = [f'{exported} {symbol}({signature(parameters) or "void"}) {{',
              f'  static const EntryInfo kInfo{{"{symbol}", {" | ".join(flags) or "0"}}};',
              "  Call call_(kInfo);",
              "  CUresult result_ = call_.Begin();"]
@@ -251,11 +253,12 @@ def main():
         write(args.out / f"entry_points_{i}.cc", "\n".join(text + bodies) + "\n")
     write(args.out / "simulated.txt", "\n".join(states) + "\n")
 
-    rows = [f'{{"{name}", {version}, {"true" if per_thread else "false"}, "{symbol}", reinterpret_cast<void*>(&::{symbol})}},'
+    rows = [f'{{"{name}", {version}, {str(per_thread).lower()}, "{symbol}", reinterpret_cast<void*>(&::{symbol})}},'
             for name, version, per_thread, symbol in table]
     write(args.out / "proc_address.inc", note + "\n".join(rows) + "\n")
     codes = re.findall(r"(CUDA_(?:SUCCESS|ERROR_\w+)) = \d+", header_text)
-    write(args.out / "error_codes.inc", note + "\n".join(f"SIMCUDA_ERROR({code})" for code in dict.fromkeys(codes)) + "\n")
+    lines = [f"SIMCUDA_ERROR({code})" for code in dict.fromkeys(codes)]
+    write(args.out / "error_codes.inc", note + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

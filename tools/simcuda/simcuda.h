@@ -1,7 +1,7 @@
 /* What tests and the simulated libraries may ask of the simulated libcuda.so.1 beside the documented driver API.
  *
- * Nothing here is part of CUDA and no interposer hooks it. A program that links to, or opens, the simulated library gets
- * the functions by name, or all of them in one table by simcuda_get_table(), so that one dlsym() is enough:
+ * Nothing here is part of CUDA and no interposer hooks it. A program that links to, or opens, the simulated library
+ * gets the functions by name, or all of them in one table by simcuda_get_table(), so that one dlsym() is enough:
  *
  *   const SimcudaTable* (*get)(unsigned) = dlsym(handle, "simcuda_get_table");
  *   const SimcudaTable* sim = get ? get(SIMCUDA_TABLE_VERSION) : NULL;    // NULL: not the simulated driver
@@ -39,25 +39,25 @@ typedef int (*SimcudaKernelFunction)(const SimcudaLaunch* launch);
 
 /* Makes launches of kernels called `name` (exactly, as given to cuModuleGetFunction) run `function`.
  *
- * parameter_bytes: the size of each of the parameter_count parameters, which are copied from kernelParams at the launch.
- * A later registration of the name replaces it; launches already queued keep the old one.
+ * parameter_bytes: the size of each of the parameter_count parameters, which are copied from kernelParams at the
+ * launch. A later registration of the name replaces it; launches already queued keep the old one.
  *
  * Registered from the start (all sizes in bytes; pointers are CUdeviceptr, 8 bytes; counts are uint64_t, 8 bytes):
  *   simcuda_fill      (pointer to, uint64_t count, uint32_t value)               to[i] = value, count 4-byte words
  *   simcuda_add       (pointer to, pointer a, pointer b, uint64_t count)         to[i] = a[i] + b[i], 4-byte words
  *   simcuda_copy      (pointer to, pointer from, uint64_t bytes)
  *   simcuda_checksum  (pointer result, pointer from, uint64_t bytes)             *result = FNV-1a, 64 bits
- *   simcuda_scale_add (pointer x, uint64_t count, uint32_t a, uint32_t b)        x[i] = x[i] * a + b: orders do not commute
- *   simcuda_spin      (pointer flag, uint32_t value)                             runs until *flag (4 bytes) == value
- * An address that is not mapped, or not of the device or host memory known to the driver, is the documented
+ *   simcuda_scale_add (pointer x, uint64_t count, uint32_t a, uint32_t b)        x[i] = x[i] * a + b: orders do not
+ * commute simcuda_spin      (pointer flag, uint32_t value)                             runs until *flag (4 bytes) ==
+ * value An address that is not mapped, or not of the device or host memory known to the driver, is the documented
  * CUDA_ERROR_ILLEGAL_ADDRESS, which the context keeps.
  *
  * Returns: CUDA_ERROR_INVALID_VALUE for null arguments. */
 CUresult simcuda_register_kernel(const char* name, SimcudaKernelFunction function, unsigned int parameter_count,
                                  const size_t* parameter_bytes);
 
-/* Queues work that no driver call announces, as the vendor's libraries do through their private tables: `function` runs in
- * stream order in `stream` (0: the legacy default stream of the current context).
+/* Queues work that no driver call announces, as the vendor's libraries do through their private tables: `function` runs
+ * in stream order in `stream` (0: the legacy default stream of the current context).
  *
  * user_data: passed on; must stay valid until the work has run.
  * Errors: as cuLaunchKernel. */

@@ -64,7 +64,8 @@ TEST(FaultTest, PerThreadVariantsCountAsTheSameFunction) {
   Simulate({{"SIMCUDA_FAULT", "cuStreamSynchronize:2:702"}}, [] {
     UseDevice();
     void* function = nullptr;
-    EXPECT_CUDA(cuGetProcAddress("cuStreamSynchronize", &function, 7000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, nullptr));
+    EXPECT_CUDA(cuGetProcAddress("cuStreamSynchronize", &function, 7000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+                                 nullptr));
     auto* per_thread = reinterpret_cast<CUresult (*)(CUstream)>(function);
     EXPECT_CUDA(cuStreamSynchronize(nullptr));
     EXPECT_EQ(per_thread(nullptr), CUDA_ERROR_LAUNCH_TIMEOUT);

@@ -180,10 +180,11 @@ TEST(MemoryTest, PointerAttributesTellTheKindsApart) {
     };
     const auto look = [](CUdeviceptr address) {
       Seen seen;
-      CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT,      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+      CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                           CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
-                                          CU_POINTER_ATTRIBUTE_IS_MANAGED,   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-      void* data[] = {&seen.context, &seen.type, &seen.device_pointer, &seen.host_pointer, &seen.managed, &seen.ordinal};
+                                          CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+      void* data[] = {&seen.context,      &seen.type,    &seen.device_pointer,
+                      &seen.host_pointer, &seen.managed, &seen.ordinal};
       EXPECT_CUDA(cuPointerGetAttributes(6, attributes, data, address));
       return seen;
     };

@@ -53,7 +53,8 @@ TEST(ModuleTest, LibrariesGiveOneKernelAndAFunctionForEachContext) {
     uint64_t count = 4;
     uint32_t value = 77, read = 0;
     void* parameters[] = {&block, &count, &value};
-    EXPECT_CUDA(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
+    EXPECT_CUDA(
+        cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
     value = 78;  // copied at the launch
     EXPECT_CUDA(cuMemcpyDtoH(&read, block, 4));
     EXPECT_EQ(read, 77u);

@@ -1,7 +1,7 @@
 """Every documented driver function is exported, and cuGetProcAddress answers as cudaTypedefs.h says.
 
-The names are read from the headers' own text here, not through the preprocessor as the generator does, so that a mistake
-of the generator shows.
+The names are read from the headers' own text here, not through the preprocessor as the generator does, so that a
+mistake of the generator shows.
 
 usage: names_test.py LIBRARY INCLUDE_FOLDER
 """
@@ -58,7 +58,8 @@ def typedefs() -> list[tuple[str, int, str]]:
 
 class Exports(unittest.TestCase):
     def setUp(self) -> None:
-        output = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+        command = ["nm", "-D", "--defined-only", LIBRARY]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         self.exported = {line.split()[-1].split("@")[0] for line in output.splitlines()}
 
     def test_every_documented_name_is_exported(self) -> None:

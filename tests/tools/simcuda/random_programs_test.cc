@@ -1,8 +1,8 @@
 // Random legal programs compute the same bytes in every order; with waits left out, some compute others.
 //
-// A program works on blocks of words, in streams of every kind. Before each operation it waits, with events, for exactly
-// those earlier accesses of its blocks that nothing orders yet: happens-before is tracked with one clock a stream. What
-// the bytes must be is computed by doing the same operations in program order on host vectors.
+// A program works on blocks of words, in streams of every kind. Before each operation it waits, with events, for
+// exactly those earlier accesses of its blocks that nothing orders yet: happens-before is tracked with one clock a
+// stream. What the bytes must be is computed by doing the same operations in program order on host vectors.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace cuheap::testing {
 namespace {
 
-constexpr int kStreams = 5;       // 0: legacy; 1, 2: blocking; 3, 4: non-blocking
+constexpr int kStreams = 5;  // 0: legacy; 1, 2: blocking; 3, 4: non-blocking
 constexpr int kBlocks = 6;
 constexpr size_t kWords = 300;
 constexpr int kOperations = 150;
@@ -42,7 +42,8 @@ class Program {
     streams_ = {nullptr, MakeStream(CU_STREAM_DEFAULT), MakeStream(CU_STREAM_DEFAULT), MakeStream(), MakeStream()};
     for (TrackedBlock& block : blocks_) {
       block.pinned = &block == &blocks_.back();
-      block.address = block.pinned ? reinterpret_cast<CUdeviceptr>(AllocatePinned<uint32_t>(kWords)) : Allocate(kWords * 4);
+      block.address =
+          block.pinned ? reinterpret_cast<CUdeviceptr>(AllocatePinned<uint32_t>(kWords)) : Allocate(kWords * 4);
       if (block.pinned) std::memset(reinterpret_cast<void*>(block.address), 0, kWords * 4);
     }
     for (TrackedBlock& block : blocks_) {
@@ -139,7 +140,8 @@ class Program {
         target.expected = source;
         return After(stream, {}, &target);
       }
-      default: return Temporary(stream, &a, &target);
+      default:
+        return Temporary(stream, &a, &target);
     }
   }
 
@@ -176,7 +178,8 @@ constexpr int kSeeds = 60;
 
 TEST(RandomProgramsTest, LegalProgramsComputeTheSameInEveryOrder) {
   for (const char* order : {"late", "random", "eager"}) {
-    for (int seed = 1; seed <= kSeeds; ++seed) EXPECT_EQ(RunProgram(order, seed, false), 0) << order << " seed " << seed;
+    for (int seed = 1; seed <= kSeeds; ++seed)
+      EXPECT_EQ(RunProgram(order, seed, false), 0) << order << " seed " << seed;
   }
 }
 

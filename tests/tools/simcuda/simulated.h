@@ -25,8 +25,8 @@ namespace cuheap::testing {
 
 using Environment = std::map<std::string, std::string>;
 
-// Forks, sets the variables, runs `body` and ends the child with whether it had failures. The test's own process must not
-// call the driver, or its children would be forks of an initialised process.
+// Forks, sets the variables, runs `body` and ends the child with whether it had failures. The test's own process must
+// not call the driver, or its children would be forks of an initialised process.
 //
 // Returns: the wait status.
 inline int RunSimulated(const Environment& environment, const std::function<void()>& body) {

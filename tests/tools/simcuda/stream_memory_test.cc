@@ -98,7 +98,8 @@ TEST(StreamMemoryTest, BatchesOfCopies) {
     auto* source = AllocatePinned<uint32_t>(2);
     source[0] = source[1] = 1;
     const CUdeviceptr block = Allocate(8), copy = Allocate(8);
-    CUdeviceptr to[] = {block, block + 4}, from[] = {reinterpret_cast<CUdeviceptr>(&source[0]), reinterpret_cast<CUdeviceptr>(&source[1])};
+    CUdeviceptr to[] = {block, block + 4},
+                from[] = {reinterpret_cast<CUdeviceptr>(&source[0]), reinterpret_cast<CUdeviceptr>(&source[1])};
     size_t sizes[] = {4, 4}, indices[] = {0, 1};
     CUmemcpyAttributes attributes[2] = {};
     attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;

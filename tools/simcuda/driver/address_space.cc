@@ -23,7 +23,8 @@ constexpr uint64_t kStride = 0x100'0000'0000;
 
 // The raw system calls: a sanitizer's interceptors would track terabytes of reserved addresses.
 void* MapRaw(uint64_t address, size_t bytes, int flags) {
-  const long result = syscall(SYS_mmap, address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+  const long result =
+      syscall(SYS_mmap, address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
   return result == -1 ? nullptr : reinterpret_cast<void*>(result);
 }
 

@@ -11,16 +11,16 @@ inline constexpr size_t kPageBytes = size_t{2} << 20;  // what the driver maps a
 
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// One reserved range of addresses (a device's memory, pinned host memory, ...), handed out lowest address first in units
-// of 2 MiB. Nothing in it is accessible until it is mapped, so a use after a free faults.
+// One reserved range of addresses (a device's memory, pinned host memory, ...), handed out lowest address first in
+// units of 2 MiB. Nothing in it is accessible until it is mapped, so a use after a free faults.
 //
-// The range starts at the same address in every process that does the same things (the simulation must be repeatable), as
-// long as that place is free; otherwise the kernel chooses.
+// The range starts at the same address in every process that does the same things (the simulation must be repeatable),
+// as long as that place is free; otherwise the kernel chooses.
 class Area {
  public:
-  // index: which of the fixed places; bytes: the most that will be mapped at once. The reserved range is larger where the
-  // address space allows, so that fragmentation of addresses is not what ends a program.
-  // Returns: false when not even `bytes` of address space are left.
+  // index: which of the fixed places; bytes: the most that will be mapped at once. The reserved range is larger where
+  // the address space allows, so that fragmentation of addresses is not what ends a program. Returns: false when not
+  // even `bytes` of address space are left.
   bool Reserve(int index, size_t bytes);
 
   // Maps the lowest free range. bytes: a multiple of kPageBytes; alignment: a power of two, at least kPageBytes.
@@ -50,7 +50,8 @@ void ClosePages(uint64_t address, size_t bytes);
 // Sets bytes without committing more pages than needed: zeros over whole pages give the pages back.
 // shared: the pages belong to a file (virtual_memory.h).
 void FillBytes(uint64_t address, int value, size_t bytes, bool shared = false);
-// Copies (the ranges may overlap) without committing pages of the destination where source and destination are both zero.
+// Copies (the ranges may overlap) without committing pages of the destination where source and destination are both
+// zero.
 void CopyBytes(uint64_t to, uint64_t from, size_t bytes);
 
 }  // namespace simcuda

@@ -33,7 +33,8 @@ bool ParseBytes(const std::string& text, size_t* bytes) {
 }
 
 // Calls `parse` with the variable's value when it is set and not empty; a false answer becomes the error for cuInit.
-void Read(Config* config, const char* name, const char* expected, const std::function<bool(const std::string&)>& parse) {
+void Read(Config* config, const char* name, const char* expected,
+          const std::function<bool(const std::string&)>& parse) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return;
   if (!parse(value) && config->error.empty()) {
@@ -87,7 +88,8 @@ bool ParseFault(const std::string& text, Fault* fault) {
   }
   uint64_t nth = 0, code = 0;
   if (parts.size() < 3 || parts.size() > 4 || parts[0].empty()) return false;
-  if (!ParseUnsigned(parts[1], &nth) || nth == 0 || !ParseUnsigned(parts[2], &code) || code == 0 || code > 999) return false;
+  if (!ParseUnsigned(parts[1], &nth) || nth == 0 || !ParseUnsigned(parts[2], &code) || code == 0 || code > 999)
+    return false;
   if (parts.size() == 4 && parts[3] != "sticky") return false;
   *fault = Fault{parts[0], nth, static_cast<int>(code), parts.size() == 4, 0};
   return true;
@@ -106,13 +108,16 @@ Config Config::FromEnvironment() {
     return FindDeviceModel(text) != nullptr;
   });
   Read(&config, "SIMCUDA_MEMORY", "bytes, or a number with KiB, MiB or GiB, at least 4 MiB",
-       [&](const std::string& text) { return ParseBytes(text, &config.memory_bytes) && config.memory_bytes >= (4u << 20); });
+       [&](const std::string& text) {
+         return ParseBytes(text, &config.memory_bytes) && config.memory_bytes >= (4u << 20);
+       });
   Read(&config, "SIMCUDA_CONTEXT_MEMORY", "bytes, or a number with KiB, MiB or GiB",
        [&](const std::string& text) { return ParseBytes(text, &config.context_bytes); });
   Read(&config, "SIMCUDA_ORDER", "late, random or eager",
        [&](const std::string& text) { return ParseOrder(text, &config.order); });
   Read(&config, "SIMCUDA_SEED", "a number", [&](const std::string& text) { return ParseUnsigned(text, &config.seed); });
-  Read(&config, "SIMCUDA_FREE_SYNC", "0 or 1", [&](const std::string& text) { return ParseSwitch(text, &config.free_sync); });
+  Read(&config, "SIMCUDA_FREE_SYNC", "0 or 1",
+       [&](const std::string& text) { return ParseSwitch(text, &config.free_sync); });
   Read(&config, "SIMCUDA_PROGRESS_MS", "milliseconds (0: never)", [&](const std::string& text) {
     if (!ParseUnsigned(text, &number) || number > 86'400'000) return false;
     config.progress_ms = static_cast<int64_t>(number);
@@ -124,7 +129,8 @@ Config Config::FromEnvironment() {
     config.driver_version = static_cast<int>(number);
     return true;
   });
-  Read(&config, "SIMCUDA_LOG_WORK", "0 or 1", [&](const std::string& text) { return ParseSwitch(text, &config.log_work); });
+  Read(&config, "SIMCUDA_LOG_WORK", "0 or 1",
+       [&](const std::string& text) { return ParseSwitch(text, &config.log_work); });
   Read(&config, "SIMCUDA_ARCHITECTURES", "numbers like 80,86,90",
        [&](const std::string& text) { return ParseArchitectures(text, &config.architectures); });
   Read(&config, "SIMCUDA_FAULT", "NAME:NTH:CODE[:sticky], separated by commas",

@@ -27,18 +27,18 @@ struct Fault {
 struct Config {
   int device_count = 1;
   std::string model = "h100";
-  size_t memory_bytes = 0;          // 0: the model's own
-  size_t context_bytes = 0;         // charged to a device for each context
+  size_t memory_bytes = 0;   // 0: the model's own
+  size_t context_bytes = 0;  // charged to a device for each context
   Order order = Order::kLate;
   uint64_t seed = 1;
-  bool free_sync = true;            // cuMemFree waits for the context's work, as the vendor's does
-  int64_t progress_ms = 500;        // work older than this runs although nobody waits; 0: never
-  int driver_version = 0;           // cuDriverGetVersion
-  std::string log_path;             // empty: no log. %p is the process id
-  bool log_work = false;            // log each piece of work as it runs
+  bool free_sync = true;      // cuMemFree waits for the context's work, as the vendor's does
+  int64_t progress_ms = 500;  // work older than this runs although nobody waits; 0: never
+  int driver_version = 0;     // cuDriverGetVersion
+  std::string log_path;       // empty: no log. %p is the process id
+  bool log_work = false;      // log each piece of work as it runs
   std::vector<int> architectures{60, 70, 75, 80, 86, 90, 100, 120};  // what images hold code for: 86 is capability 8.6
   std::vector<Fault> faults;
-  std::string error;                // the first bad value; cuInit reports it and fails
+  std::string error;  // the first bad value; cuInit reports it and fails
 
   // Reads SIMCUDA_*. Never fails: the error is kept for cuInit.
   static Config FromEnvironment();

@@ -98,7 +98,9 @@ CUresult AfterSynchronization(Context& context) {
   return context.sticky;
 }
 
-bool PeersPossible(const Device& a, const Device& b) { return &a != &b && a.model->data_center && b.model->data_center; }
+bool PeersPossible(const Device& a, const Device& b) {
+  return &a != &b && a.model->data_center && b.model->data_center;
+}
 
 void DeactivateContext(Context& context, const char* why) {
   State& state = State::Get();

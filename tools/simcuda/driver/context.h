@@ -19,7 +19,7 @@ struct Pool;
 // One simulated GPU. `used_bytes` is what cuMemGetInfo subtracts from the total.
 struct Device {
   int ordinal = 0;
-  int physical = 0;                  // before CUDA_VISIBLE_DEVICES: decides UUID and PCI place
+  int physical = 0;  // before CUDA_VISIBLE_DEVICES: decides UUID and PCI place
   const DeviceModel* model = nullptr;
   size_t total_bytes = 0;
   size_t used_bytes = 0;
@@ -44,13 +44,13 @@ struct Context {
   unsigned flags = 0;
   unsigned api_version = 0;
   bool primary = false;
-  bool active = true;                // false: destroyed, or a primary context that nobody retains
-  CUresult sticky = CUDA_SUCCESS;    // once set, every call of the context answers it
-  std::shared_ptr<Stream> legacy;    // the legacy default stream
+  bool active = true;                                      // false: destroyed, or a primary context that nobody retains
+  CUresult sticky = CUDA_SUCCESS;                          // once set, every call of the context answers it
+  std::shared_ptr<Stream> legacy;                          // the legacy default stream
   std::map<uint64_t, std::shared_ptr<Stream>> per_thread;  // per-thread default streams, by thread number
   std::vector<std::shared_ptr<Stream>> streams;            // all of them, the default ones included
   std::map<int, size_t> limits;
-  std::set<CUcontext> peers;         // contexts whose memory this one may use (cuCtxEnablePeerAccess)
+  std::set<CUcontext> peers;  // contexts whose memory this one may use (cuCtxEnablePeerAccess)
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
 };
@@ -66,14 +66,13 @@ Context* CurrentContextOrNull();
 // `handle`, or the current context when it is null. Errors: as CurrentContext, INVALID_CONTEXT for an unknown handle.
 CUresult ContextOrCurrent(CUcontext handle, Context** context);
 
-// A stream handle as the call that is being made understands it: 0 and the two special handles are the default streams of
-// the current context.
-// Errors: as CurrentContext; INVALID_HANDLE for an unknown handle.
+// A stream handle as the call that is being made understands it: 0 and the two special handles are the default streams
+// of the current context. Errors: as CurrentContext; INVALID_HANDLE for an unknown handle.
 CUresult FindStream(CUstream handle, std::shared_ptr<Stream>* stream);
 
 // Returns from the calling function unless a context is current; names it `context`.
-#define SIMCUDA_CURRENT(context)                                  \
-  Context* context = nullptr;                                     \
+#define SIMCUDA_CURRENT(context) \
+  Context* context = nullptr;    \
   if (const CUresult current_error = CurrentContext(&context)) return current_error
 
 }  // namespace simcuda

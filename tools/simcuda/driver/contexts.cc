@@ -13,13 +13,20 @@ constexpr unsigned kContextFlags = CU_CTX_FLAGS_MASK;
 
 size_t DefaultLimit(CUlimit limit) {
   switch (limit) {
-    case CU_LIMIT_STACK_SIZE: return 1024;
-    case CU_LIMIT_PRINTF_FIFO_SIZE: return size_t{1} << 20;
-    case CU_LIMIT_MALLOC_HEAP_SIZE: return size_t{8} << 20;
-    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: return 2;
-    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: return 2048;
-    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY: return 64;
-    default: return 0;
+    case CU_LIMIT_STACK_SIZE:
+      return 1024;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      return size_t{1} << 20;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      return size_t{8} << 20;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+      return 2;
+    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+      return 2048;
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+      return 64;
+    default:
+      return 0;
   }
 }
 
@@ -53,7 +60,8 @@ CUresult impl::cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray,
 }
 
 CUresult impl::cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev) {
-  if (ctxCreateParams != nullptr && ctxCreateParams->numExecAffinityParams > 0) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  if (ctxCreateParams != nullptr && ctxCreateParams->numExecAffinityParams > 0)
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   if (ctxCreateParams != nullptr && ctxCreateParams->cigParams != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   return CreateContext(pctx, flags, dev, 3020);
 }
@@ -67,7 +75,6 @@ CUresult impl::cuCtxDestroy_v2(CUcontext ctx) {
   if (CurrentContextOrNull() == context.get()) ContextStack().pop_back();
   return CUDA_SUCCESS;
 }
-
 
 CUresult impl::cuCtxPushCurrent_v2(CUcontext ctx) {
   const std::shared_ptr<Context> context = State::Get().contexts.Find(ctx);

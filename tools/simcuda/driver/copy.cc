@@ -100,7 +100,8 @@ CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, 
   }
   auto work = NewWork("copy", [copy, to, from, staging, context] {
     if (to != Place::kPageable && !CheckAccess(*context, copy.to.address, Extent(copy.to, copy))) return Outcome::kDone;
-    if (from != Place::kPageable && !CheckAccess(*context, copy.from.address, Extent(copy.from, copy))) return Outcome::kDone;
+    if (from != Place::kPageable && !CheckAccess(*context, copy.from.address, Extent(copy.from, copy)))
+      return Outcome::kDone;
     CopyRows(copy);
     return Outcome::kDone;
   });

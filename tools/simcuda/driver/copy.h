@@ -19,14 +19,14 @@ enum class Expected {
 
 struct CopySide {
   uint64_t address = 0;
-  size_t pitch = 0;   // bytes from row to row
-  size_t slice = 0;   // bytes from plane to plane
+  size_t pitch = 0;  // bytes from row to row
+  size_t slice = 0;  // bytes from plane to plane
   Expected expected = Expected::kAny;
 };
 
 struct Copy {
   CopySide to, from;
-  size_t width = 0;   // bytes
+  size_t width = 0;  // bytes
   size_t height = 1, depth = 1;
 };
 

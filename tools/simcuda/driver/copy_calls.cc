@@ -85,8 +85,8 @@ CUresult impl::cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdevic
   return result;
 }
 
-CUresult impl::cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                                 size_t ByteCount, CUstream hStream) {
+CUresult impl::cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                                 CUcontext srcContext, size_t ByteCount, CUstream hStream) {
   Context *to = nullptr, *from = nullptr;
   if (const CUresult result = FindContexts(dstContext, srcContext, &to, &from)) return result;
   return CopyLater(Linear(dstDevice, kDevice, srcDevice, kDevice, ByteCount), hStream);
@@ -98,10 +98,20 @@ namespace {
 template <typename Params>
 bool FillSide(CUmemorytype type, const void* host, CUdeviceptr device, CopySide* side, const Params&) {
   switch (type) {
-    case CU_MEMORYTYPE_HOST: side->address = Address(host); side->expected = kHost; return true;
-    case CU_MEMORYTYPE_DEVICE: side->address = device; side->expected = kDevice; return true;
-    case CU_MEMORYTYPE_UNIFIED: side->address = device; side->expected = kAny; return true;
-    default: return false;
+    case CU_MEMORYTYPE_HOST:
+      side->address = Address(host);
+      side->expected = kHost;
+      return true;
+    case CU_MEMORYTYPE_DEVICE:
+      side->address = device;
+      side->expected = kDevice;
+      return true;
+    case CU_MEMORYTYPE_UNIFIED:
+      side->address = device;
+      side->expected = kAny;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -137,7 +147,8 @@ CUresult FromParams3D(const Params& p, Copy* copy) {
   if (copy->from.pitch < p.srcXInBytes + p.WidthInBytes || copy->to.pitch < p.dstXInBytes + p.WidthInBytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (copy->from.slice < copy->from.pitch * (p.srcY + p.Height) || copy->to.slice < copy->to.pitch * (p.dstY + p.Height)) {
+  if (copy->from.slice < copy->from.pitch * (p.srcY + p.Height) ||
+      copy->to.slice < copy->to.pitch * (p.dstY + p.Height)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   copy->from.address += p.srcZ * copy->from.slice + p.srcY * copy->from.pitch + p.srcXInBytes;

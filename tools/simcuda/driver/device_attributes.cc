@@ -102,29 +102,68 @@ constexpr Constant kConstants[] = {
 bool ModelAttribute(const DeviceModel& model, int ordinal, int attribute, int* value) {
   const CapabilityLimits limits = LimitsOf(model.major, model.minor);
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = model.major; return true;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = model.minor; return true;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = model.sm_count; return true;
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = model.clock_khz; return true;
-    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = model.memory_clock_khz; return true;
-    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = model.memory_bus_bits; return true;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = model.l2_bytes; return true;
-    case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE: *value = model.major >= 8 ? model.l2_bytes / 8 * 5 : 0; return true;
-    case CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE: *value = model.major >= 8 ? 134213632 : 0; return true;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = limits.threads_per_sm; return true;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = limits.blocks_per_sm; return true;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = limits.shared_per_sm; return true;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = limits.shared_per_block_optin; return true;
-    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = model.major >= 8 ? 1024 : 0; return true;
-    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *value = limits.clusters; return true;
-    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: *value = limits.tensor_maps; return true;
-    case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT: *value = model.major >= 9 ? 4 : 1; return true;
-    case CU_DEVICE_ATTRIBUTE_ECC_ENABLED: *value = model.data_center; return true;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = model.major;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = model.minor;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = model.sm_count;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      *value = model.clock_khz;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      *value = model.memory_clock_khz;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      *value = model.memory_bus_bits;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      *value = model.l2_bytes;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE:
+      *value = model.major >= 8 ? model.l2_bytes / 8 * 5 : 0;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE:
+      *value = model.major >= 8 ? 134213632 : 0;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      *value = limits.threads_per_sm;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      *value = limits.blocks_per_sm;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      *value = limits.shared_per_sm;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = limits.shared_per_block_optin;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      *value = model.major >= 8 ? 1024 : 0;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+      *value = limits.clusters;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+      *value = limits.tensor_maps;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
+      *value = model.major >= 9 ? 4 : 1;
+      return true;
+    case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
+      *value = model.data_center;
+      return true;
     case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
       *value = model.data_center ? 2 : (model.major == 8 || model.major == 12 ? 64 : 32);
       return true;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 1 + ordinal; return true;
-    default: return false;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = 1 + ordinal;
+      return true;
+    default:
+      return false;
   }
 }
 

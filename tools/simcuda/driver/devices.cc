@@ -204,18 +204,27 @@ CUresult impl::cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice 
   return CUDA_SUCCESS;
 }
 
-CUresult impl::cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+CUresult impl::cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+                                       CUdevice dstDevice) {
   Device *source = nullptr, *target = nullptr;
   if (const CUresult result = FindDevice(srcDevice, &source)) return result;
   if (const CUresult result = FindDevice(dstDevice, &target)) return result;
-  if (value == nullptr || source == target) return source == target ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || source == target)
+    return source == target ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
   const bool peers = PeersPossible(*source, *target);
   switch (attrib) {
-    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK: *value = 0; return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+      *value = 0;
+      return CUDA_SUCCESS;
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
-    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: *value = peers; return CUDA_SUCCESS;
-    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: *value = 0; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+      *value = peers;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+      *value = 0;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -75,7 +75,8 @@ void Engine::BoundQueue(Stream& stream) {
 }
 
 bool Engine::Runnable(const Work& work) const {
-  if (work.done || work.running || work.stalled_pass == pass_ || work.stream->queue.front().get() != &work) return false;
+  if (work.done || work.running || work.stalled_pass == pass_ || work.stream->queue.front().get() != &work)
+    return false;
   return std::all_of(work.after.begin(), work.after.end(), [](const auto& other) { return other->done; });
 }
 
@@ -105,7 +106,8 @@ std::shared_ptr<Work> Engine::NextToward(const std::vector<std::shared_ptr<Work>
   if (runnable.empty()) return nullptr;
   if (order_ == Order::kRandom) return runnable[Random(runnable.size())];
   // The latest first: a consumer that forgot to wait for its producer runs before it.
-  return *std::max_element(runnable.begin(), runnable.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  return *std::max_element(runnable.begin(), runnable.end(),
+                           [](const auto& a, const auto& b) { return a->id < b->id; });
 }
 
 std::shared_ptr<Work> Engine::NextOfAll() {
@@ -115,7 +117,8 @@ std::shared_ptr<Work> Engine::NextOfAll() {
   }
   if (runnable.empty()) return nullptr;
   if (order_ == Order::kRandom) return runnable[Random(runnable.size())];
-  return *std::min_element(runnable.begin(), runnable.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  return *std::min_element(runnable.begin(), runnable.end(),
+                           [](const auto& a, const auto& b) { return a->id < b->id; });
 }
 
 void Engine::Execute(const std::shared_ptr<Work>& work) {
@@ -157,8 +160,8 @@ void Engine::Complete(const std::shared_ptr<Work>& work) {
   stream.clock_ns = work->end_ns = start + work->cost_ns;
   State& state = State::Get();
   if (state.config.log_work && state.log.enabled()) {
-    state.log.Note("work id=" + std::to_string(work->id) + " stream=" + std::to_string(stream.id) + " what=" + work->what +
-                   (work->failed ? " dropped=1" : ""));
+    state.log.Note("work id=" + std::to_string(work->id) + " stream=" + std::to_string(stream.id) +
+                   " what=" + work->what + (work->failed ? " dropped=1" : ""));
   }
   work->done = true;
   work->after.clear();
@@ -166,7 +169,8 @@ void Engine::Complete(const std::shared_ptr<Work>& work) {
   stream.queue.pop_front();
   if (stream.idle()) {
     std::erase(busy_, &stream);
-    if (stream.destroyed) std::erase_if(stream.context->streams, [&](const auto& other) { return other.get() == &stream; });
+    if (stream.destroyed)
+      std::erase_if(stream.context->streams, [&](const auto& other) { return other.get() == &stream; });
   }
   --pending_;
   changed_.notify_all();
@@ -175,7 +179,9 @@ void Engine::Complete(const std::shared_ptr<Work>& work) {
 void Engine::Wait(const std::shared_ptr<Work>& work) { WaitAll({work}); }
 
 void Engine::WaitAll(const std::vector<std::shared_ptr<Work>>& works) {
-  const auto left = [&] { return std::any_of(works.begin(), works.end(), [](const auto& w) { return w && !w->done; }); };
+  const auto left = [&] {
+    return std::any_of(works.begin(), works.end(), [](const auto& w) { return w && !w->done; });
+  };
   int pauses = 0;
   ++pass_;
   while (left()) {
@@ -195,9 +201,7 @@ void Engine::WaitAll(const std::vector<std::shared_ptr<Work>>& works) {
   }
 }
 
-void Engine::Idle() {
-  changed_.wait_for(*ThreadLock(), kPollInterval);
-}
+void Engine::Idle() { changed_.wait_for(*ThreadLock(), kPollInterval); }
 
 std::vector<std::shared_ptr<Work>> Engine::Pending(Stream& stream) {
   std::vector<std::shared_ptr<Work>> works;
@@ -222,7 +226,9 @@ void Engine::WaitContext(Context& context) {
 }
 
 bool Engine::Query(const std::vector<std::shared_ptr<Work>>& works) {
-  const auto done = [&] { return std::all_of(works.begin(), works.end(), [](const auto& w) { return !w || w->done; }); };
+  const auto done = [&] {
+    return std::all_of(works.begin(), works.end(), [](const auto& w) { return !w || w->done; });
+  };
   if (done()) return true;
   if (order_ == Order::kLate) {
     for (const auto& work : works) {
@@ -293,7 +299,8 @@ void Engine::RunOldWork() {
       } else if (Runnable(*first)) {
         Execute(first);
         ran = ran || first->done;
-        if (!first->done) next_look = std::min(next_look, std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
+        if (!first->done)
+          next_look = std::min(next_look, std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
       }
     }
     if (!ran) old_ready_.wait_until(lock, next_look);

@@ -1,6 +1,7 @@
 // Runs queued work, later, in an order that the documentation allows and a program may not expect.
 //
-// Late:   only what somebody waits for runs, and only what that needs; among several pieces the one queued last. A query
+// Late:   only what somebody waits for runs, and only what that needs; among several pieces the one queued last. A
+// query
 //         answers NOT_READY a few times (by seed) before the work is done.
 // Random: at each driver call some pieces run, chosen by seed.
 // Eager:  a piece runs as soon as it can.
@@ -28,8 +29,8 @@ class Engine {
  public:
   void Configure(const Config& config);
 
-  // Queues `work` in `stream`, with what the default-stream rules add to its dependencies (Driver API reference, "Stream
-  // synchronization behavior").
+  // Queues `work` in `stream`, with what the default-stream rules add to its dependencies (Driver API reference,
+  // "Stream synchronization behavior").
   std::shared_ptr<Work> Enqueue(const std::shared_ptr<Stream>& stream, std::shared_ptr<Work> work);
 
   // Runs what is needed until `work` is done. Null is done.

@@ -1,5 +1,5 @@
-// CUDA Error Log Management Functions (Driver API reference). What the log holds is the driver's own affair, and this one
-// never writes a message; programs register at start all the same (PyTorch does).
+// CUDA Error Log Management Functions (Driver API reference). What the log holds is the driver's own affair, and this
+// one never writes a message; programs register at start all the same (PyTorch does).
 #include <cstdio>
 #include <set>
 

@@ -8,10 +8,12 @@ namespace {
 const char* ErrorName(CUresult error) {
   switch (error) {
 #define SIMCUDA_ERROR(code) \
-  case code: return #code;
+  case code:                \
+    return #code;
 #include "error_codes.inc"
 #undef SIMCUDA_ERROR
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

@@ -43,7 +43,9 @@ CUresult impl::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
   return CUDA_SUCCESS;
 }
 
-CUresult impl::cuEventRecord(CUevent hEvent, CUstream hStream) { return impl::cuEventRecordWithFlags(hEvent, hStream, 0); }
+CUresult impl::cuEventRecord(CUevent hEvent, CUstream hStream) {
+  return impl::cuEventRecordWithFlags(hEvent, hStream, 0);
+}
 
 CUresult impl::cuEventQuery(CUevent hEvent) {
   State& state = State::Get();
@@ -63,7 +65,8 @@ CUresult impl::cuEventSynchronize(CUevent hEvent) {
   return AfterSynchronization(*event->context);
 }
 
-// On the simulated clock: each piece of work has a cost (docs/simcuda.md), so times are the same in every run and order.
+// On the simulated clock: each piece of work has a cost (docs/simcuda.md), so times are the same in every run and
+// order.
 CUresult impl::cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
   State& state = State::Get();
   if (pMilliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
-// Execution Control and Occupancy (Driver API reference 6.24, 6.34): attributes of kernels and functions. Kernels have no
-// code here, so the figures are those of a small kernel on the device.
+// Execution Control and Occupancy (Driver API reference 6.24, 6.34): attributes of kernels and functions. Kernels have
+// no code here, so the figures are those of a small kernel on the device.
 #include <algorithm>
 #include <memory>
 
@@ -22,7 +22,8 @@ CUresult FindKernel(CUfunction handle, std::shared_ptr<Kernel>* kernel) {
 
 namespace {
 
-// The architecture whose code the device would load: the newest that it can run. PTX of an older one serves a newer card.
+// The architecture whose code the device would load: the newest that it can run. PTX of an older one serves a newer
+// card.
 int LoadedArchitecture(const DeviceModel& model) {
   const int own = model.major * 10 + model.minor;
   int best = 0;
@@ -40,13 +41,24 @@ CUresult Attribute(const Kernel& kernel, const DeviceModel& model, CUfunction_at
     return CUDA_SUCCESS;
   }
   switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 32;
+      break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = LoadedArchitecture(model); break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = 49152; break;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = -1; break;
-    default: *value = 0;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = LoadedArchitecture(model);
+      break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = 49152;
+      break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = -1;
+      break;
+    default:
+      *value = 0;
   }
   return CUDA_SUCCESS;
 }
@@ -54,7 +66,8 @@ CUresult Attribute(const Kernel& kernel, const DeviceModel& model, CUfunction_at
 CUresult SetAttribute(Kernel& kernel, const DeviceModel& model, CUfunction_attribute attribute, int value) {
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      if (value < 0 || value > LimitsOf(model.major, model.minor).shared_per_block_optin) return CUDA_ERROR_INVALID_VALUE;
+      if (value < 0 || value > LimitsOf(model.major, model.minor).shared_per_block_optin)
+        return CUDA_ERROR_INVALID_VALUE;
       break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
@@ -63,8 +76,10 @@ CUresult SetAttribute(Kernel& kernel, const DeviceModel& model, CUfunction_attri
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: break;
-    default: return CUDA_ERROR_INVALID_VALUE;  // read-only
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;  // read-only
   }
   kernel.attributes[attribute] = value;
   return CUDA_SUCCESS;
@@ -209,7 +224,8 @@ CUresult impl::cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, 
   const CapabilityLimits limits = LimitsOf(context->device->model->major, context->device->model->minor);
   const auto each = static_cast<size_t>(limits.shared_per_sm / numBlocks);
   const size_t reserved = context->device->model->major >= 8 ? 1024 : 0;
-  *dynamicSmemSize = std::min(each > reserved ? each - reserved : 0, static_cast<size_t>(limits.shared_per_block_optin));
+  *dynamicSmemSize =
+      std::min(each > reserved ? each - reserved : 0, static_cast<size_t>(limits.shared_per_block_optin));
   return CUDA_SUCCESS;
 }
 

@@ -9,7 +9,8 @@
 
 namespace simcuda {
 
-// Maps opaque handle values to objects. A handle is never a pointer: a stale one is found out instead of being followed.
+// Maps opaque handle values to objects. A handle is never a pointer: a stale one is found out instead of being
+// followed.
 //
 // kRecycled hands out the value that was given back last, as the vendor's heap-allocated streams and events do: code
 // that takes an equal handle for an equal stream must be seen to fail. kUnique never repeats a value.
@@ -56,7 +57,7 @@ class HandleTable {
   size_t size() const { return objects_.size(); }
 
  private:
-  static Handle ToHandle(uintptr_t value) { return (Handle)value; }     // NOLINT: pointers and integers alike
+  static Handle ToHandle(uintptr_t value) { return (Handle)value; }      // NOLINT: pointers and integers alike
   static uintptr_t ToValue(Handle handle) { return (uintptr_t)handle; }  // NOLINT
 
   uintptr_t next_;

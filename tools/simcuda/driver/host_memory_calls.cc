@@ -20,7 +20,8 @@ CUresult impl::cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
   constexpr unsigned kKnown = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (pp == nullptr || bytesize == 0 || (Flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   Block* block = nullptr;
-  if (const CUresult result = State::Get().memory.AllocateShared(*context, bytesize, Kind::kHost, Flags, &block)) return result;
+  if (const CUresult result = State::Get().memory.AllocateShared(*context, bytesize, Kind::kHost, Flags, &block))
+    return result;
   *pp = reinterpret_cast<void*>(block->base);
   return CUDA_SUCCESS;
 }

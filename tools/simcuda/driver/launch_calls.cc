@@ -1,5 +1,5 @@
-// Execution Control (Driver API reference 6.24): launches. Any kernel is accepted and queued; it does nothing unless a test
-// kernel is registered under its name.
+// Execution Control (Driver API reference 6.24): launches. Any kernel is accepted and queued; it does nothing unless a
+// test kernel is registered under its name.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -33,7 +33,8 @@ CUresult CopyParameters(const RegisteredKernel& kernel, void** kernel_params, vo
     if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) packed = static_cast<const char*>(extra[1]);
     if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) packed_bytes = *static_cast<const size_t*>(extra[1]);
   }
-  if (kernel_params == nullptr && total > 0 && (packed == nullptr || packed_bytes < total)) return CUDA_ERROR_INVALID_VALUE;
+  if (kernel_params == nullptr && total > 0 && (packed == nullptr || packed_bytes < total))
+    return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < offsets.size(); ++i) {
     char* target = pending->bytes.data() + offsets[i];
     const void* source = kernel_params != nullptr ? kernel_params[i] : packed + offsets[i];
@@ -108,8 +109,8 @@ CUresult Launch(CUfunction function, const Shape& shape, CUstream handle, void**
   pending->launch.parameter_count = static_cast<unsigned>(pending->pointers.size());
   pending->launch.parameters = pending->pointers.data();
   state.engine.Enqueue(stream, NewWork("kernel", [pending, run = registered->second.function] {
-    return run(&pending->launch) == 0 ? Outcome::kDone : Outcome::kAgain;
-  }));
+                         return run(&pending->launch) == 0 ? Outcome::kDone : Outcome::kAgain;
+                       }));
   return CUDA_SUCCESS;
 }
 
@@ -122,14 +123,16 @@ CUresult impl::cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int 
   return Launch(f, shape, hStream, kernelParams, extra);
 }
 
-CUresult impl::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                                         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                                         unsigned int sharedMemBytes, CUstream hStream, void** kernelParams) {
+CUresult impl::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                         unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                                         unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                         void** kernelParams) {
   const Shape shape{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
   return Launch(f, shape, hStream, kernelParams, nullptr);
 }
 
-// Attributes steer performance or need hardware that a kernel that does nothing cannot miss, so they have no effect here.
+// Attributes steer performance or need hardware that a kernel that does nothing cannot miss, so they have no effect
+// here.
 CUresult impl::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
   if (config == nullptr || (config->numAttrs > 0 && config->attrs == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},

@@ -11,8 +11,8 @@ namespace simcuda {
 
 class Call;
 
-// The file behind SIMCUDA_LOG. Each line is one write to a descriptor in append mode, so that lines of several processes
-// that share a file never mix.
+// The file behind SIMCUDA_LOG. Each line is one write to a descriptor in append mode, so that lines of several
+// processes that share a file never mix.
 class Log {
  public:
   // An unusable path is reported on stderr and switches the log off. "%p" becomes the process id.

@@ -21,13 +21,20 @@ bool ReserveOnce(Area* area, int place, size_t bytes) { return area->reserved() 
 
 const char* KindName(Kind kind) {
   switch (kind) {
-    case Kind::kDevice: return "device";
-    case Kind::kManaged: return "managed";
-    case Kind::kHost: return "host";
-    case Kind::kRegistered: return "registered";
-    case Kind::kPool: return "pool";
-    case Kind::kVariable: return "variable";
-    case Kind::kVirtual: return "virtual";
+    case Kind::kDevice:
+      return "device";
+    case Kind::kManaged:
+      return "managed";
+    case Kind::kHost:
+      return "host";
+    case Kind::kRegistered:
+      return "registered";
+    case Kind::kPool:
+      return "pool";
+    case Kind::kVariable:
+      return "variable";
+    case Kind::kVirtual:
+      return "virtual";
   }
   return "?";
 }
@@ -136,7 +143,8 @@ CUresult Memory::AllocateShared(Context& context, size_t bytes, Kind kind, unsig
   Area& area = kind == Kind::kHost ? host_area_ : managed_area_;
   const size_t reserved = RoundUp(bytes, kPageBytes);
   if (reserved < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (!ReserveOnce(&area, kind == Kind::kHost ? kHostPlace : kManagedPlace, kSharedBytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!ReserveOnce(&area, kind == Kind::kHost ? kHostPlace : kManagedPlace, kSharedBytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   Block made;
   made.base = area.Map(reserved);
   if (made.base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -165,7 +173,8 @@ CUresult Memory::RegisterHost(Context& context, uint64_t address, size_t bytes, 
   return CUDA_SUCCESS;
 }
 
-Block* Memory::AddPoolBlock(std::shared_ptr<Pool> pool, Device& device, uint64_t address, size_t bytes, size_t reserved) {
+Block* Memory::AddPoolBlock(std::shared_ptr<Pool> pool, Device& device, uint64_t address, size_t bytes,
+                            size_t reserved) {
   Block made;
   made.base = address;
   made.size = bytes;
@@ -203,11 +212,14 @@ void Memory::Release(uint64_t base, const char* why) {
         UnmapDevicePages(*block.device, base, block.reserved);
       }
       return;
-    case Kind::kManaged: return managed_area_.Release(base, block.reserved);
-    case Kind::kHost: return host_area_.Release(base, block.reserved);
+    case Kind::kManaged:
+      return managed_area_.Release(base, block.reserved);
+    case Kind::kHost:
+      return host_area_.Release(base, block.reserved);
     case Kind::kRegistered:
     case Kind::kPool:
-    case Kind::kVirtual: return;  // their pages are not ours
+    case Kind::kVirtual:
+      return;  // their pages are not ours
   }
 }
 

@@ -29,27 +29,27 @@ inline constexpr size_t kLargestSmall = size_t{1} << 20;
 
 struct Block {
   uint64_t base = 0;
-  size_t size = 0;          // as asked for
-  size_t reserved = 0;      // address space taken: whole pages, or units of a shared page
+  size_t size = 0;      // as asked for
+  size_t reserved = 0;  // address space taken: whole pages, or units of a shared page
   Kind kind = Kind::kDevice;
   Device* device = nullptr;
   Context* context = nullptr;  // null for pool and virtual memory: it belongs to the device
   std::shared_ptr<Pool> pool;
-  uint64_t buffer_id = 0;   // never repeated
-  unsigned flags = 0;       // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
+  uint64_t buffer_id = 0;  // never repeated
+  unsigned flags = 0;      // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
   bool sync_memops = false;
-  bool small = false;       // inside a shared page
-  bool freeing = false;     // a stream-ordered free is queued, or a mapping without access: new calls may not name it
+  bool small = false;    // inside a shared page
+  bool freeing = false;  // a stream-ordered free is queued, or a mapping without access: new calls may not name it
 };
 
 // Not thread-safe: the driver's lock guards it.
 class Memory {
  public:
-  // A block of device memory owned by `context`. Charges the device: whole pages of 2 MiB for requests over 1 MiB, and a
-  // page for the first small block that needs a new one.
-  // Errors: OUT_OF_MEMORY.
+  // A block of device memory owned by `context`. Charges the device: whole pages of 2 MiB for requests over 1 MiB, and
+  // a page for the first small block that needs a new one. Errors: OUT_OF_MEMORY.
   CUresult AllocateDevice(Context& context, size_t bytes, Kind kind, Block** block);
-  // Memory that the host reads too. Managed memory charges no device (it lives where it is touched), nor does host memory.
+  // Memory that the host reads too. Managed memory charges no device (it lives where it is touched), nor does host
+  // memory.
   CUresult AllocateShared(Context& context, size_t bytes, Kind kind, unsigned flags, Block** block);
   // Makes the program's own memory pinned. Errors: HOST_MEMORY_ALREADY_REGISTERED.
   CUresult RegisterHost(Context& context, uint64_t address, size_t bytes, unsigned flags, Block** block);

@@ -1,9 +1,10 @@
 // Memory Management (Driver API reference 6.13): device memory and queries.
+#include "tools/simcuda/driver/memory_calls.h"
+
 #include <algorithm>
 
 #include "entry_points.h"
 #include "tools/simcuda/driver/contexts.h"
-#include "tools/simcuda/driver/memory_calls.h"
 #include "tools/simcuda/driver/pool.h"
 #include "tools/simcuda/driver/state.h"
 
@@ -90,9 +91,8 @@ CUresult impl::cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned in
 CUresult impl::cuMemFree_v2(CUdeviceptr dptr) {
   SIMCUDA_CURRENT(context);
   if (dptr == 0) return CUDA_SUCCESS;
-  const CUresult result = FreeBlock(dptr, [](Kind kind) {
-    return kind == Kind::kDevice || kind == Kind::kManaged || kind == Kind::kPool;
-  });
+  const CUresult result =
+      FreeBlock(dptr, [](Kind kind) { return kind == Kind::kDevice || kind == Kind::kManaged || kind == Kind::kPool; });
   return result == CUDA_SUCCESS ? context->sticky : result;
 }
 

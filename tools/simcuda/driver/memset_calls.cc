@@ -1,5 +1,6 @@
-// Memory Management (Driver API reference 6.13): memsets. "The cudaMemset functions are asynchronous with respect to the
-// host except when the target is pinned host memory or a Unified Memory region, in which case they are fully synchronous."
+// Memory Management (Driver API reference 6.13): memsets. "The cudaMemset functions are asynchronous with respect to
+// the host except when the target is pinned host memory or a Unified Memory region, in which case they are fully
+// synchronous."
 #include <algorithm>
 #include <cstring>
 
@@ -13,12 +14,12 @@ namespace {
 
 struct Fill {
   uint64_t address = 0;
-  size_t pitch = 0;         // bytes from row to row
+  size_t pitch = 0;  // bytes from row to row
   uint32_t value = 0;
-  size_t element = 1;       // 1, 2 or 4 bytes
-  size_t width = 0;         // elements
+  size_t element = 1;  // 1, 2 or 4 bytes
+  size_t width = 0;    // elements
   size_t height = 1;
-  bool shared = false;      // file-backed pages (virtual memory)
+  bool shared = false;  // file-backed pages (virtual memory)
 };
 
 void FillRow(uint64_t address, const Fill& fill) {
@@ -39,7 +40,8 @@ CUresult QueueFill(const std::shared_ptr<Stream>& stream, Fill fill, bool synchr
   if (fill.height > 1 && fill.pitch < row) return CUDA_ERROR_INVALID_VALUE;
   const size_t extent = (fill.height - 1) * fill.pitch + row;
   const Block* block = State::Get().memory.Find(fill.address);
-  if (block == nullptr || block->freeing || extent > block->size - (fill.address - block->base)) return CUDA_ERROR_INVALID_VALUE;
+  if (block == nullptr || block->freeing || extent > block->size - (fill.address - block->base))
+    return CUDA_ERROR_INVALID_VALUE;
   fill.shared = block->kind == Kind::kVirtual;
   const bool host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool && block->kind != Kind::kVirtual;
   Context* context = stream->context;
@@ -70,14 +72,21 @@ CUresult FillLater(const Fill& fill, CUstream handle) {
 
 }  // namespace
 
-CUresult impl::cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) { return FillNow({dstDevice, 0, uc, 1, N}); }
-CUresult impl::cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) { return FillNow({dstDevice, 0, us, 2, N}); }
-CUresult impl::cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) { return FillNow({dstDevice, 0, ui, 4, N}); }
+CUresult impl::cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
+  return FillNow({dstDevice, 0, uc, 1, N});
+}
+CUresult impl::cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
+  return FillNow({dstDevice, 0, us, 2, N});
+}
+CUresult impl::cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
+  return FillNow({dstDevice, 0, ui, 4, N});
+}
 
 CUresult impl::cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
   return FillNow({dstDevice, dstPitch, uc, 1, Width, Height});
 }
-CUresult impl::cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
+CUresult impl::cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width,
+                                size_t Height) {
   return FillNow({dstDevice, dstPitch, us, 2, Width, Height});
 }
 CUresult impl::cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
@@ -97,8 +106,8 @@ CUresult impl::cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigne
                                  CUstream hStream) {
   return FillLater({dstDevice, dstPitch, uc, 1, Width, Height}, hStream);
 }
-CUresult impl::cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height,
-                                  CUstream hStream) {
+CUresult impl::cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width,
+                                  size_t Height, CUstream hStream) {
   return FillLater({dstDevice, dstPitch, us, 2, Width, Height}, hStream);
 }
 CUresult impl::cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height,

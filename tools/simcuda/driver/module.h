@@ -18,9 +18,9 @@ struct Context;
 
 struct Kernel {
   std::string name;
-  CUkernel kernel_handle = nullptr;    // null: a function of a plain module
+  CUkernel kernel_handle = nullptr;  // null: a function of a plain module
   CUlibrary library = nullptr;
-  std::map<int, int> attributes;       // set by the program: CUfunction_attribute -> value
+  std::map<int, int> attributes;  // set by the program: CUfunction_attribute -> value
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 };
 
@@ -34,9 +34,9 @@ struct Function {
 struct Module {
   CUmodule handle = nullptr;
   Context* context = nullptr;
-  CUlibrary library = nullptr;                          // null: loaded by itself
+  CUlibrary library = nullptr;  // null: loaded by itself
   std::map<std::string, std::shared_ptr<Function>> functions;
-  std::map<std::string, uint64_t> variables;            // addresses of what cuModuleGetGlobal gave out
+  std::map<std::string, uint64_t> variables;  // addresses of what cuModuleGetGlobal gave out
 };
 
 struct Library {

@@ -137,8 +137,8 @@ CUresult impl::cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule h
   return module ? FindVariable(*module, name, dptr, bytes) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult impl::cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned int, CUlibraryOption*,
-                                 void**, unsigned int) {
+CUresult impl::cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned int,
+                                 CUlibraryOption*, void**, unsigned int) {
   return LoadLibrary(library, code);
 }
 

@@ -19,16 +19,23 @@ bool HostKind(const Block& block) { return block.kind == Kind::kHost || block.ki
 
 CUresult AddressAttribute(const Block& block, CUpointer_attribute attribute, uint64_t ptr, void* data) {
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return Store<CUdeviceptr>(data, ptr);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return Store<CUdeviceptr>(data, ptr);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!HostKind(block) && block.kind != Kind::kManaged) return CUDA_ERROR_INVALID_VALUE;
       return Store<void*>(data, reinterpret_cast<void*>(ptr));
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return Store<CUdeviceptr>(data, block.base);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return Store<size_t>(data, block.size);
-    case CU_POINTER_ATTRIBUTE_MAPPED: return Store<int>(data, 1);
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return Store<size_t>(data, block.reserved);
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return Store<CUdeviceptr>(data, block.base);
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return Store<CUdeviceptr>(data, block.base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return Store<size_t>(data, block.size);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return Store<int>(data, 1);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return Store<size_t>(data, block.reserved);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      return Store<CUdeviceptr>(data, block.base);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -38,21 +45,31 @@ CUresult Attribute(const Block& block, CUpointer_attribute attribute, uint64_t p
       return Store<CUcontext>(data, block.context == nullptr ? nullptr : block.context->handle);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return Store<unsigned>(data, HostKind(block) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return Store<int>(data, block.sync_memops ? 1 : 0);
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return Store<unsigned long long>(data, block.buffer_id);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return Store<int>(data, block.kind == Kind::kManaged ? 1 : 0);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return Store<int>(data, block.device->ordinal);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return Store<int>(data, block.sync_memops ? 1 : 0);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return Store<unsigned long long>(data, block.buffer_id);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return Store<int>(data, block.kind == Kind::kManaged ? 1 : 0);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return Store<int>(data, block.device->ordinal);
     // Neither sharing between processes nor RDMA nor decompression is simulated.
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return Store<int>(data, 0);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return Store<unsigned long long>(data, 0);
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return Store<int>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return Store<int>(data, 0);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return Store<unsigned long long>(data, 0);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      return Store<int>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return Store<CUmemoryPool>(data, block.pool ? block.pool->handle : nullptr);
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return Store<unsigned long long>(data, block.buffer_id);
-    case CU_POINTER_ATTRIBUTE_P2P_TOKENS: return CUDA_ERROR_NOT_SUPPORTED;
-    default: return AddressAttribute(block, attribute, ptr, data);
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      return Store<unsigned long long>(data, block.buffer_id);
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return AddressAttribute(block, attribute, ptr, data);
   }
 }
 
@@ -66,9 +83,14 @@ void StoreUnknown(CUpointer_attribute attribute, void* data) {
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: Store<int>(data, 0); return;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: Store<int>(data, CU_DEVICE_INVALID); return;
-    default: Store<uint64_t>(data, 0);
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      Store<int>(data, 0);
+      return;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      Store<int>(data, CU_DEVICE_INVALID);
+      return;
+    default:
+      Store<uint64_t>(data, 0);
   }
 }
 
@@ -88,14 +110,16 @@ CUresult impl::cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attr
   const Block* block = State::Get().memory.Find(ptr);
   for (unsigned i = 0; i < numAttributes; ++i) {
     if (data[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (block == nullptr || Attribute(*block, attributes[i], ptr, data[i]) != CUDA_SUCCESS) StoreUnknown(attributes[i], data[i]);
+    if (block == nullptr || Attribute(*block, attributes[i], ptr, data[i]) != CUDA_SUCCESS)
+      StoreUnknown(attributes[i], data[i]);
   }
   return CUDA_SUCCESS;
 }
 
 CUresult impl::cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   Block* block = State::Get().memory.Find(ptr);
-  if (value == nullptr || block == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || block == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    return CUDA_ERROR_INVALID_VALUE;
   int on = 0;
   std::memcpy(&on, value, sizeof on);
   block->sync_memops = on != 0;

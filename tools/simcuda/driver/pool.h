@@ -13,15 +13,15 @@ namespace simcuda {
 
 // A pool maps pages of 2 MiB and cuts them at 512 bytes, best fit. A freed range is
 //   at once reusable for its own stream (in stream order that is after the free), and
-//   for others only once the free has run: the adversarial reading of the reuse rules, since both the opportunistic reuse
-//   and the reuse along event dependencies are allowed, not promised.
+//   for others only once the free has run: the adversarial reading of the reuse rules, since both the opportunistic
+//   reuse and the reuse along event dependencies are allowed, not promised.
 // Pages that hold nothing go back to the device at a synchronisation when more than the release threshold is reserved.
 struct Pool {
   CUmemoryPool handle = nullptr;
   Device* device = nullptr;
   bool is_default = false;
-  bool destroyed = false;      // cuMemPoolDestroy was called; ends with its last block
-  size_t max_bytes = 0;        // 0: no limit
+  bool destroyed = false;  // cuMemPoolDestroy was called; ends with its last block
+  size_t max_bytes = 0;    // 0: no limit
   uint64_t release_threshold = 0;
   uint64_t reserved = 0, reserved_high = 0;
   uint64_t used = 0, used_high = 0;

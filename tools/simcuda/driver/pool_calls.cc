@@ -20,7 +20,8 @@ CUresult FindPool(CUmemoryPool handle, std::shared_ptr<Pool>* pool) {
 CUresult AllocateInStream(const std::shared_ptr<Pool>& pool, const std::shared_ptr<Stream>& stream, size_t bytes,
                           CUdeviceptr* dptr) {
   if (bytes == 0) {
-    *dptr = 0;  // "a size of 0 returns a null pointer" is what the runtime's cudaMallocAsync(0) shows; the driver accepts it
+    *dptr = 0;  // "a size of 0 returns a null pointer" is what the runtime's cudaMallocAsync(0) shows; the driver
+                // accepts it
     return CUDA_SUCCESS;
   }
   Block* block = nullptr;
@@ -75,11 +76,11 @@ CUresult impl::cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   block->freeing = true;
   const uint64_t id = block->buffer_id;
   state.engine.Enqueue(stream, NewWork("free", [dptr, id] {
-    Memory& memory = State::Get().memory;
-    const Block* current = memory.Find(dptr);
-    if (current != nullptr && current->buffer_id == id) memory.Release(dptr);
-    return Outcome::kDone;
-  }));
+                         Memory& memory = State::Get().memory;
+                         const Block* current = memory.Find(dptr);
+                         if (current != nullptr && current->buffer_id == id) memory.Release(dptr);
+                         return Outcome::kDone;
+                       }));
   return CUDA_SUCCESS;
 }
 
@@ -90,7 +91,8 @@ CUresult impl::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
   if (poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return poolProps->allocType == CU_MEM_ALLOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
   }
-  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;  // no sharing between processes
+  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    return CUDA_ERROR_NOT_SUPPORTED;  // no sharing between processes
   auto made = std::make_shared<Pool>();
   made->device = device;
   made->max_bytes = RoundUp(poolProps->maxSize, kPageBytes);
@@ -101,9 +103,9 @@ CUresult impl::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
   return CUDA_SUCCESS;
 }
 
-// "If any pointers obtained from this pool haven't been freed or the pool has free operations that haven't completed, the
-// function will return immediately and the resources will be released automatically once there are no more outstanding
-// allocations."
+// "If any pointers obtained from this pool haven't been freed or the pool has free operations that haven't completed,
+// the function will return immediately and the resources will be released automatically once there are no more
+// outstanding allocations."
 CUresult impl::cuMemPoolDestroy(CUmemoryPool pool) {
   std::shared_ptr<Pool> found;
   if (const CUresult result = FindPool(pool, &found)) return result;
@@ -128,18 +130,33 @@ CUresult impl::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
   std::shared_ptr<Pool> found;
   if (const CUresult result = FindPool(pool, &found)) return result;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto flag = [&](int on) { std::memcpy(value, &on, sizeof on); return CUDA_SUCCESS; };
-  const auto bytes = [&](uint64_t number) { std::memcpy(value, &number, sizeof number); return CUDA_SUCCESS; };
+  const auto flag = [&](int on) {
+    std::memcpy(value, &on, sizeof on);
+    return CUDA_SUCCESS;
+  };
+  const auto bytes = [&](uint64_t number) {
+    std::memcpy(value, &number, sizeof number);
+    return CUDA_SUCCESS;
+  };
   switch (attr) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return flag(found->reuse_event_dependencies);
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return flag(found->reuse_opportunistic);
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return flag(found->reuse_internal_dependencies);
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return bytes(found->release_threshold);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return bytes(found->reserved);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return bytes(found->reserved_high);
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return bytes(found->used);
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return bytes(found->used_high);
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      return flag(found->reuse_event_dependencies);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      return flag(found->reuse_opportunistic);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      return flag(found->reuse_internal_dependencies);
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      return bytes(found->release_threshold);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      return bytes(found->reserved);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      return bytes(found->reserved_high);
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      return bytes(found->used);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      return bytes(found->used_high);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -154,10 +171,18 @@ CUresult impl::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
                     attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
   if (wide) std::memcpy(&bytes, value, sizeof bytes);
   switch (attr) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: found->reuse_event_dependencies = flag != 0; break;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: found->reuse_opportunistic = flag != 0; break;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: found->reuse_internal_dependencies = flag != 0; break;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: found->release_threshold = bytes; break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      found->reuse_event_dependencies = flag != 0;
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      found->reuse_opportunistic = flag != 0;
+      break;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      found->reuse_internal_dependencies = flag != 0;
+      break;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      found->release_threshold = bytes;
+      break;
     // The high watermarks can only be reset, by setting 0: to the current value.
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
       if (bytes != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -167,7 +192,8 @@ CUresult impl::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
       if (bytes != 0) return CUDA_ERROR_INVALID_VALUE;
       found->used_high = found->used;
       break;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }

@@ -9,9 +9,9 @@ namespace simcuda {
 namespace {
 
 struct ProcAddress {
-  const char* name;   // without suffixes
-  int version;        // the CUDA version that introduced this signature
-  bool per_thread;    // a _ptsz or _ptds function
+  const char* name;  // without suffixes
+  int version;       // the CUDA version that introduced this signature
+  bool per_thread;   // a _ptsz or _ptds function
   const char* symbol;
   void* address;
 };
@@ -30,7 +30,8 @@ const ProcAddress* Newest(const ProcAddress* first, const ProcAddress* last, boo
   return found;
 }
 
-CUresult Resolve(const char* symbol, void** pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+CUresult Resolve(const char* symbol, void** pfn, int version, cuuint64_t flags,
+                 CUdriverProcAddressQueryResult* status) {
   constexpr cuuint64_t kKnown = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (symbol == nullptr || pfn == nullptr || (flags & ~kKnown) != 0 || flags == kKnown) return CUDA_ERROR_INVALID_VALUE;
   *pfn = nullptr;
@@ -44,8 +45,8 @@ CUresult Resolve(const char* symbol, void** pfn, int version, cuuint64_t flags, 
     if (status != nullptr) *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return CUDA_ERROR_NOT_FOUND;
   }
-  // "If a per-thread version is not found, the legacy version": a name with per-thread functions is only looked for among
-  // them, so an old version of it is not sufficient.
+  // "If a per-thread version is not found, the legacy version": a name with per-thread functions is only looked for
+  // among them, so an old version of it is not sufficient.
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && has_per_thread;
   const ProcAddress* found = Newest(first, last, per_thread, version);
   if (found == nullptr) {

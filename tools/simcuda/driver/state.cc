@@ -10,8 +10,8 @@
 namespace simcuda {
 namespace {
 
-// The child of a fork gets a consistent, unlocked state, and an initialised driver says NOT_INITIALIZED there (CUDA does
-// not survive fork). Its threads are gone, so nothing runs in it.
+// The child of a fork gets a consistent, unlocked state, and an initialised driver says NOT_INITIALIZED there (CUDA
+// does not survive fork). Its threads are gone, so nothing runs in it.
 void BeforeFork() { State::Get().mutex.lock(); }
 void AfterForkInParent() { State::Get().mutex.unlock(); }
 void AfterForkInChild() {

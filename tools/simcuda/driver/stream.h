@@ -25,37 +25,38 @@ enum class Outcome {
 
 // One piece of work. It can run once it is the first of its stream and everything in `after` is done.
 struct Work {
-  uint64_t id = 0;                            // in order of enqueueing, over the whole process
-  const char* what = "";                      // for the log
+  uint64_t id = 0;        // in order of enqueueing, over the whole process
+  const char* what = "";  // for the log
   std::shared_ptr<Stream> stream;
-  std::vector<std::shared_ptr<Work>> after;   // cleared as soon as the work is done
-  std::function<Outcome()> run;               // may be empty: a marker
-  std::function<void(CUresult)> run_when_lost;  // instead of `run`, when the context is lost; on the host-function thread
-  bool host_function = false;                 // `run` executes on the host-function thread, without the lock
+  std::vector<std::shared_ptr<Work>> after;  // cleared as soon as the work is done
+  std::function<Outcome()> run;              // may be empty: a marker
+  std::function<void(CUresult)>
+      run_when_lost;           // instead of `run`, when the context is lost; on the host-function thread
+  bool host_function = false;  // `run` executes on the host-function thread, without the lock
   bool done = false;
-  bool running = false;                       // a host function that has been started
-  bool failed = false;                        // dropped because its context was lost
-  uint64_t stalled_pass = 0;                  // the last pass in which `run` answered kAgain
-  uint64_t seen_round = 0;                    // used by the search for runnable work
-  int queries_left = 0;                       // how many queries still answer NOT_READY under Order::kLate
-  uint64_t cost_ns = 2000;                    // on the simulated clock
-  uint64_t end_ns = 0;                        // when it ended on the simulated clock
+  bool running = false;       // a host function that has been started
+  bool failed = false;        // dropped because its context was lost
+  uint64_t stalled_pass = 0;  // the last pass in which `run` answered kAgain
+  uint64_t seen_round = 0;    // used by the search for runnable work
+  int queries_left = 0;       // how many queries still answer NOT_READY under Order::kLate
+  uint64_t cost_ns = 2000;    // on the simulated clock
+  uint64_t end_ns = 0;        // when it ended on the simulated clock
   std::chrono::steady_clock::time_point enqueued;
 };
 
 struct Stream : std::enable_shared_from_this<Stream> {
   CUstream handle = nullptr;
-  uint64_t id = 0;            // cuStreamGetId: never repeated
+  uint64_t id = 0;  // cuStreamGetId: never repeated
   Context* context = nullptr;
-  unsigned flags = 0;         // CU_STREAM_NON_BLOCKING
+  unsigned flags = 0;  // CU_STREAM_NON_BLOCKING
   int priority = 0;
-  bool legacy = false;        // the context's legacy default stream
+  bool legacy = false;  // the context's legacy default stream
   bool per_thread = false;
   bool destroyed = false;
   std::deque<std::shared_ptr<Work>> queue;  // not done yet
   std::shared_ptr<Work> tail;               // the last one that was queued, done or not
   std::map<int, CUstreamAttrValue> attributes;
-  uint64_t clock_ns = 0;                    // simulated time at which the stream is free
+  uint64_t clock_ns = 0;  // simulated time at which the stream is free
 
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
   bool idle() const { return queue.empty(); }

@@ -11,8 +11,8 @@ namespace simcuda {
 namespace {
 
 // Returns from the calling function unless the handle names a stream; names it `stream`.
-#define SIMCUDA_STREAM(handle, stream)   \
-  std::shared_ptr<Stream> stream;        \
+#define SIMCUDA_STREAM(handle, stream) \
+  std::shared_ptr<Stream> stream;      \
   if (const CUresult stream_error = FindStream(handle, &stream)) return stream_error
 
 constexpr int kGreatestPriority = -5;
@@ -153,13 +153,13 @@ CUresult impl::cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus* c
   return impl::cuStreamIsCapturing(hStream, captureStatus_out);
 }
 
-CUresult impl::cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*, CUgraph*,
-                                         const CUgraphNode**, size_t*) {
+CUresult impl::cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
+                                         CUgraph*, const CUgraphNode**, size_t*) {
   return impl::cuStreamIsCapturing(hStream, captureStatus_out);
 }
 
-CUresult impl::cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*, CUgraph*,
-                                         const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
+CUresult impl::cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
+                                         CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
   return impl::cuStreamIsCapturing(hStream, captureStatus_out);
 }
 

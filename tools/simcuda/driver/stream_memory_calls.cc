@@ -25,8 +25,10 @@ bool Satisfied(const MemoryOperation& operation, uint64_t seen) {
     case CU_STREAM_WAIT_VALUE_GEQ:  // cyclic
       return wide ? static_cast<int64_t>(seen - operation.value) >= 0
                   : static_cast<int32_t>(static_cast<uint32_t>(seen) - static_cast<uint32_t>(operation.value)) >= 0;
-    case CU_STREAM_WAIT_VALUE_EQ: return seen == operation.value;
-    case CU_STREAM_WAIT_VALUE_AND: return (seen & operation.value) != 0;
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return seen == operation.value;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (seen & operation.value) != 0;
     default: {
       const uint64_t nor = ~(seen | operation.value);
       return wide ? nor != 0 : static_cast<uint32_t>(nor) != 0;
@@ -81,8 +83,10 @@ CUresult FromParams(const CUstreamBatchMemOpParams& params, MemoryOperation* ope
       *operation = {false, params.writeValue.address, params.writeValue.value64, 8, params.writeValue.flags};
       return CUDA_SUCCESS;
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-    case CU_STREAM_MEM_OP_BARRIER: return CUDA_ERROR_NOT_SUPPORTED;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_STREAM_MEM_OP_BARRIER:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -1,4 +1,6 @@
 // The kernels that are registered from the start (simcuda.h), and the functions of simcuda.h.
+#include "tools/simcuda/driver/test_kernels.h"
+
 #include <cstring>
 #include <memory>
 
@@ -7,7 +9,6 @@
 #include "tools/simcuda/driver/copy.h"
 #include "tools/simcuda/driver/queue.h"
 #include "tools/simcuda/driver/state.h"
-#include "tools/simcuda/driver/test_kernels.h"
 
 namespace simcuda {
 namespace {
@@ -124,11 +125,11 @@ SIMCUDA_EXPORT CUresult simcuda_launch_hidden(CUstream stream, SimcudaKernelFunc
   std::shared_ptr<Stream> found;
   if (const CUresult result = FindStream(stream, &found)) return result;
   State::Get().engine.Enqueue(found, NewWork("hidden", [function, user_data] {
-    SimcudaLaunch launch{};
-    launch.name = "hidden";
-    launch.user_data = user_data;
-    return function(&launch) == 0 ? Outcome::kDone : Outcome::kAgain;
-  }));
+                                SimcudaLaunch launch{};
+                                launch.name = "hidden";
+                                launch.user_data = user_data;
+                                return function(&launch) == 0 ? Outcome::kDone : Outcome::kAgain;
+                              }));
   return call.Finish(CUDA_SUCCESS);
 }
 
@@ -174,8 +175,8 @@ SIMCUDA_EXPORT size_t simcuda_pending_work() {
 }
 
 SIMCUDA_EXPORT const SimcudaTable* simcuda_get_table(unsigned int version) {
-  static const SimcudaTable kTable = {sizeof(SimcudaTable),     simcuda_register_kernel, simcuda_launch_hidden,
-                                      simcuda_host_view,        simcuda_fail_context,    simcuda_inject,
-                                      simcuda_clear_faults,     simcuda_declare_variable, simcuda_pending_work};
+  static const SimcudaTable kTable = {sizeof(SimcudaTable), simcuda_register_kernel,  simcuda_launch_hidden,
+                                      simcuda_host_view,    simcuda_fail_context,     simcuda_inject,
+                                      simcuda_clear_faults, simcuda_declare_variable, simcuda_pending_work};
   return version == SIMCUDA_TABLE_VERSION ? &kTable : nullptr;
 }

@@ -1,4 +1,5 @@
-// Hints about managed memory (Driver API reference 6.16), the profiler's switches, what no graph holds, batches of copies.
+// Hints about managed memory (Driver API reference 6.16), the profiler's switches, what no graph holds, batches of
+// copies.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -116,7 +117,8 @@ CUresult impl::cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_
   if (const CUresult result = FindStream(hStream, &stream)) return result;
   // "The stream must not be the legacy NULL stream."
   if (stream->legacy) return CUDA_ERROR_INVALID_VALUE;
-  if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0 || numAttrs > count) return CUDA_ERROR_INVALID_VALUE;
+  if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0 || numAttrs > count)
+    return CUDA_ERROR_INVALID_VALUE;
   if (numAttrs == 0 || attrs == nullptr || attrsIdxs == nullptr || attrsIdxs[0] != 0) return CUDA_ERROR_INVALID_VALUE;
   size_t attribute = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -35,7 +35,8 @@ bool PhysicalMemory::Take(size_t bytes, uint64_t* offset) {
 }
 
 void PhysicalMemory::Release(uint64_t offset, size_t bytes) {
-  fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && offset + bytes == next->first) {
     bytes += next->second;
@@ -78,7 +79,8 @@ std::vector<std::map<uint64_t, Mapping>::iterator> MappingsIn(CUdeviceptr ptr, s
   std::vector<std::map<uint64_t, Mapping>::iterator> found;
   auto& mappings = Virtual().mappings;
   uint64_t at = ptr;
-  for (auto mapping = mappings.find(ptr); mapping != mappings.end() && mapping->first == at && at < ptr + size; ++mapping) {
+  for (auto mapping = mappings.find(ptr); mapping != mappings.end() && mapping->first == at && at < ptr + size;
+       ++mapping) {
     found.push_back(mapping);
     at += mapping->second.bytes;
   }
@@ -106,7 +108,8 @@ bool Overlaps(CUdeviceptr ptr, size_t size) {
 CUresult impl::cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                              CUmemAllocationGranularity_flags option) {
   Device* device = nullptr;
-  if (granularity == nullptr || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) {
+  if (granularity == nullptr || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM ||
+      option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (const CUresult result = CheckProps(prop, &device)) return result;
@@ -201,7 +204,8 @@ CUresult impl::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGeneri
   if (Overlaps(ptr, size)) return CUDA_ERROR_ALREADY_MAPPED;
   // Inaccessible until cuMemSetAccess.
   const int descriptor = Virtual().devices[block->device->ordinal].descriptor();
-  const long address = syscall(SYS_mmap, ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, descriptor, block->offset);
+  const long address =
+      syscall(SYS_mmap, ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, descriptor, block->offset);
   if (static_cast<CUdeviceptr>(address) != ptr) return CUDA_ERROR_OUT_OF_MEMORY;
   ++block->mappings;
   Virtual().mappings[ptr] = {block, size, {}};
