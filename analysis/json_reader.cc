@@ -7,7 +7,7 @@
 namespace cuheap::analysis {
 namespace {
 
-constexpr std::size_t kBufferBytes = 256u << 10;
+constexpr std::size_t kBufferBytes = 64u << 10;
 constexpr std::size_t kMaxDepth = 128;            // a deeper text is an attack on the stack, not a snapshot
 constexpr std::size_t kMaxStringBytes = 16u << 20;  // names of functions are the longest strings of a snapshot
 
@@ -43,13 +43,13 @@ void AppendUtf8(std::uint32_t code, std::string& text) {
 
 }  // namespace
 
-JsonReader::JsonReader(TextSource& source) : source_(source), buffer_(kBufferBytes) {}
+JsonReader::JsonReader(TextSource& source) : source_(source), buffer_(new char[kBufferBytes]) {}
 
 bool JsonReader::Refill() {
   if (at_end_) return false;
   base_ += end_;
   position_ = 0;
-  end_ = source_.Read(buffer_.data(), buffer_.size());
+  end_ = source_.Read(buffer_.get(), kBufferBytes);
   at_end_ = end_ == 0;
   return end_ > 0;
 }

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -121,7 +122,7 @@ class JsonReader {
   std::string Path() const;
 
   TextSource& source_;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;  // not cleared: readers of small texts are made by the thousand in tests
   std::size_t position_ = 0, end_ = 0;
   std::uint64_t base_ = 0;  // offset of buffer_[0] in the text
   bool at_end_ = false;

@@ -164,7 +164,7 @@ TEST(JsonReaderTest, AcceptsExactlyWhatAnotherParserAccepts) {
       "\"\xC3\xA9\"", "\"\xC3\"", "\"\xED\xA0\x80\"", "\"", "\\", "\x01", "x", "{\"k\":1}", "[1,2]", "[]", "{}", "\"k\":"};
   std::mt19937_64 random(3);
   int accepted = 0;
-  for (int round = 0; round < 200'000; ++round) {
+  for (int round = 0; round < 60'000; ++round) {
     std::string text;
     // Half the texts begin as something sound, so that many are accepted.
     if (round % 2 == 0) text = round % 4 == 0 ? "[1," : "{\"k\":";
@@ -174,7 +174,7 @@ TEST(JsonReaderTest, AcceptsExactlyWhatAnotherParserAccepts) {
     accepted += expected ? 1 : 0;
     ASSERT_EQ(Accepts(text, 1 + random() % 7), expected) << text;
   }
-  EXPECT_GT(accepted, 10'000) << "the texts are too wild to say anything";
+  EXPECT_GT(accepted, 3'000) << "the texts are too wild to say anything";
 }
 
 }  // namespace
