@@ -61,6 +61,20 @@ class TrainingOnSimcuda(unittest.TestCase):
                            "the steps launched no kernels")
 
 
+    def test_expandable_segments_are_mapped_as_pytorch_says(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="cuheap pytorch ") as name:
+            folder = pathlib.Path(name)
+            environment = simulated_environment(self.simcuda, folder / "driver.log")
+            environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+            done = subprocess.run([self.python, str(HERE / "mlp_training.py")], env=environment, capture_output=True,
+                                  text=True, check=False, timeout=600)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            calls = driver_log.read_calls((folder / "driver.log").read_text(encoding="utf-8"))
+        mapped = sum(call.number("size") for call in calls if call.name == "cuMemMap" and call.code == 0)
+        unmapped = sum(call.number("size") for call in calls if call.name == "cuMemUnmap" and call.code == 0)
+        self.assertGreater(mapped, 0)
+        self.assertIn(f"reserved {mapped - unmapped}\n", done.stdout)
+
     def test_layers_of_cudnn_run_without_it(self) -> None:
         with tempfile.TemporaryDirectory(prefix="cuheap pytorch ") as name:
             done = subprocess.run([self.python, str(HERE / "layers_training.py")],

@@ -35,6 +35,27 @@ CUresult Open(CUdeviceptr address, size_t bytes) {
   return cuMemSetAccess(address, bytes, &access, 1);
 }
 
+TEST(VirtualMemoryTest, AdjacentMappingsAreOneRange) {
+  Simulate({}, [] {
+    UseDevice();
+    const CUmemGenericAllocationHandle first = Create(kPage), second = Create(kPage);
+    const CUdeviceptr range = Reserve(3 * kPage);
+    EXPECT_CUDA(cuMemMap(range, kPage, 0, first, 0));
+    EXPECT_CUDA(cuMemMap(range + kPage, kPage, 0, second, 0));
+    EXPECT_CUDA(Open(range, 2 * kPage));
+    EXPECT_CUDA(cuMemsetD32(range + 4, 7, 2 * kPage / 4 - 1));
+    uint32_t words[2] = {};
+    EXPECT_CUDA(cuMemcpyDtoH(words, range + kPage - 4, 8));
+    EXPECT_EQ(words[0], 7u);
+    EXPECT_EQ(words[1], 7u);
+    EXPECT_EQ(cuMemsetD32(range + kPage, 7, kPage / 4 + 1), CUDA_ERROR_INVALID_VALUE);  // beyond what is mapped
+    EXPECT_CUDA(cuMemUnmap(range, 2 * kPage));
+    EXPECT_CUDA(cuMemRelease(first));
+    EXPECT_CUDA(cuMemRelease(second));
+    EXPECT_CUDA(cuMemAddressFree(range, 3 * kPage));
+  });
+}
+
 TEST(VirtualMemoryTest, BytesStayWithThePhysicalMemory) {
   Simulate({}, [] {
     UseDevice();

@@ -30,7 +30,7 @@ CUresult FindPlace(const CopySide& side, const Copy& copy, Place* place, bool* s
     if (side.address == 0 || memory.InDeviceRange(side.address)) return CUDA_ERROR_INVALID_VALUE;
     return side.expected == Expected::kDevice ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   }
-  if (Extent(side, copy) > block->size - (side.address - block->base)) return CUDA_ERROR_INVALID_VALUE;
+  if (!memory.Covers(side.address, Extent(side, copy))) return CUDA_ERROR_INVALID_VALUE;
   *sync_memops |= block->sync_memops;
   *place = block->kind == Kind::kHost || block->kind == Kind::kRegistered ? Place::kPinned : Place::kDevice;
   return CUDA_SUCCESS;

@@ -241,7 +241,17 @@ Block* Memory::Find(uint64_t address) {
 
 bool Memory::Covers(uint64_t address, size_t bytes) {
   const Block* block = Find(address);
-  return block != nullptr && bytes <= block->size - (address - block->base);
+  if (block == nullptr) return false;
+  size_t here = block->size - (address - block->base);
+  // Adjacent mappings of virtual memory are one range to whoever uses it; other allocations never are.
+  while (bytes > here) {
+    if (block->kind != Kind::kVirtual) return false;
+    bytes -= here;
+    block = Find(block->base + block->size);
+    if (block == nullptr || block->kind != Kind::kVirtual || block->freeing) return false;
+    here = block->size;
+  }
+  return true;
 }
 
 bool Memory::InDeviceRange(uint64_t address) const {

@@ -39,9 +39,9 @@ CUresult QueueFill(const std::shared_ptr<Stream>& stream, Fill fill, bool synchr
   const size_t row = fill.width * fill.element;
   if (fill.height > 1 && fill.pitch < row) return CUDA_ERROR_INVALID_VALUE;
   const size_t extent = (fill.height - 1) * fill.pitch + row;
-  const Block* block = State::Get().memory.Find(fill.address);
-  if (block == nullptr || block->freeing || extent > block->size - (fill.address - block->base))
-    return CUDA_ERROR_INVALID_VALUE;
+  Memory& memory = State::Get().memory;
+  const Block* block = memory.Find(fill.address);
+  if (block == nullptr || block->freeing || !memory.Covers(fill.address, extent)) return CUDA_ERROR_INVALID_VALUE;
   fill.shared = block->kind == Kind::kVirtual;
   const bool host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool && block->kind != Kind::kVirtual;
   Context* context = stream->context;
