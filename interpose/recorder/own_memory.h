@@ -53,12 +53,15 @@ class GrowingArray {
   T PopBack() { return data_[--size_]; }
 
  private:
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): elements may be pointers.
+  static constexpr std::size_t kElementBytes = sizeof(T);
+
   bool Grow() {
-    const std::size_t capacity = capacity_ == 0 ? 4096 / sizeof(T) + 1 : capacity_ * 2;
-    T* data = static_cast<T*>(MapMemory(capacity * sizeof(T)));
+    const std::size_t capacity = capacity_ == 0 ? 4096 / kElementBytes + 1 : capacity_ * 2;
+    T* data = static_cast<T*>(MapMemory(capacity * kElementBytes));
     if (data == nullptr) return false;
     for (std::size_t i = 0; i < size_; ++i) data[i] = data_[i];
-    if (data_ != nullptr) UnmapMemory(data_, capacity_ * sizeof(T));
+    if (data_ != nullptr) UnmapMemory(static_cast<void*>(data_), capacity_ * kElementBytes);
     data_ = data;
     capacity_ = capacity;
     return true;
