@@ -39,26 +39,22 @@ struct DynamicTables {
   const std::uint32_t* gnu_hash = nullptr;
 };
 
-DynamicTables ReadDynamicTables(const dl_phdr_info& object) {
+DynamicTables ReadDynamicTables(const link_map& object) {
   DynamicTables tables;
-  for (int i = 0; i < object.dlpi_phnum; ++i) {
-    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    // glibc relocates these in place on most processors, but not on all: an address below the object is an offset.
-    const auto absolute = [&](ElfW(Addr) value) { return value < object.dlpi_addr ? value + object.dlpi_addr : value; };
-    for (auto entry = reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
-         entry->d_tag != DT_NULL; ++entry) {
-      if (entry->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(absolute(entry->d_un.d_ptr));
-      if (entry->d_tag == DT_STRTAB) tables.strings = reinterpret_cast<const char*>(absolute(entry->d_un.d_ptr));
-      if (entry->d_tag == DT_GNU_HASH) {
-        tables.gnu_hash = reinterpret_cast<const std::uint32_t*>(absolute(entry->d_un.d_ptr));
-      }
+  // glibc relocates these in place on most processors, but not on all: an address below the object is an offset.
+  const auto absolute = [&](ElfW(Addr) value) { return value < object.l_addr ? value + object.l_addr : value; };
+  for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(absolute(entry->d_un.d_ptr));
+    if (entry->d_tag == DT_STRTAB) tables.strings = reinterpret_cast<const char*>(absolute(entry->d_un.d_ptr));
+    if (entry->d_tag == DT_GNU_HASH) {
+      tables.gnu_hash = reinterpret_cast<const std::uint32_t*>(absolute(entry->d_un.d_ptr));
     }
   }
   return tables;
 }
 
 // The first function of this name in the object, whatever its version.
-void* FindFunction(const dl_phdr_info& object, const char* name) {
+void* FindFunction(const link_map& object, const char* name) {
   const DynamicTables tables = ReadDynamicTables(object);
   if (tables.symbols == nullptr || tables.strings == nullptr || tables.gnu_hash == nullptr) return nullptr;
   std::uint32_t hash = 5381;
@@ -74,7 +70,7 @@ void* FindFunction(const dl_phdr_info& object, const char* name) {
     const ElfW(Sym)& symbol = tables.symbols[index];
     if ((chained | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
         Same(tables.strings + symbol.st_name, name)) {
-      return reinterpret_cast<void*>(object.dlpi_addr + symbol.st_value);
+      return reinterpret_cast<void*>(object.l_addr + symbol.st_value);
     }
     if ((chained & 1) != 0) break;
   }
@@ -90,11 +86,15 @@ bool IsCLibrary(const char* path) {
   return Same(name, "libc.so.6") || Same(name, "libdl.so.2");
 }
 
-int LookForDlvsym(dl_phdr_info* object, std::size_t, void* result) {
-  if (!IsCLibrary(object->dlpi_name)) return 0;
-  void* found = FindFunction(*object, "dlvsym");
-  *static_cast<void**>(result) = found;
-  return found != nullptr ? 1 : 0;
+// The C library's own function. It is one of the objects that the program started with: these come first in the
+// loader's list and never leave it, so walking to it needs no lock (dl_iterate_phdr would, and is intercepted by
+// sanitizers, whose runtimes are not ready for it when they ask us).
+void* FindInCLibrary(const char* name) {
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+    if (!IsCLibrary(object->l_name)) continue;
+    if (void* found = FindFunction(*object, name)) return found;
+  }
+  return nullptr;
 }
 
 // A racing second thread finds the same values, so plain atomics are enough.
@@ -124,9 +124,7 @@ Function Next(std::atomic<Function>& cache, const char* name) {
 DlvsymFunction RealDlvsym() {
   DlvsymFunction function = real_dlvsym.load(std::memory_order_acquire);
   if (function == nullptr) {
-    void* found = nullptr;
-    dl_iterate_phdr(LookForDlvsym, &found);
-    function = reinterpret_cast<DlvsymFunction>(found);
+    function = reinterpret_cast<DlvsymFunction>(FindInCLibrary("dlvsym"));
     real_dlvsym.store(function, std::memory_order_release);
   }
   return function;

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 512;
 
-FakeCuda& Fake() { return *FakeCuda::instance; }
+FakeCuda& Fake() { return *FakeCuda::instance.load(); }
 
-void Log(const char* name) { fake_recorder->Append(name); }
+void Log(const char* name) { fake_recorder.load()->Append(name); }
 
 CUresult GetCurrent(CUcontext* context) { return *context = Fake().current, CUDA_SUCCESS; }
 CUresult GetDevice(CUdevice* device) { return *device = 0, Fake().context_error; }
@@ -23,7 +23,7 @@ CUresult PrimaryState(CUdevice, unsigned int*, int* active) { return *active = F
 
 }  // namespace
 
-FakeCuda* FakeCuda::instance = nullptr;
+std::atomic<FakeCuda*> FakeCuda::instance = nullptr;
 
 FakeCuda::FakeCuda() { instance = this; }
 
@@ -103,14 +103,14 @@ CUresult FakeGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr 
 }
 
 int Calls(const std::string& name) {
-  const std::lock_guard lock(fake_recorder->mutex);
-  return static_cast<int>(std::count(fake_recorder->log.begin(), fake_recorder->log.end(), name));
+  const std::lock_guard lock(fake_recorder.load()->mutex);
+  return static_cast<int>(std::count(fake_recorder.load()->log.begin(), fake_recorder.load()->log.end(), name));
 }
 
 int Position(const std::string& name) {
-  const std::lock_guard lock(fake_recorder->mutex);
-  const auto found = std::find(fake_recorder->log.begin(), fake_recorder->log.end(), name);
-  return found == fake_recorder->log.end() ? -1 : static_cast<int>(found - fake_recorder->log.begin());
+  const std::lock_guard lock(fake_recorder.load()->mutex);
+  const auto found = std::find(fake_recorder.load()->log.begin(), fake_recorder.load()->log.end(), name);
+  return found == fake_recorder.load()->log.end() ? -1 : static_cast<int>(found - fake_recorder.load()->log.begin());
 }
 
 }  // namespace cuheap::testing

@@ -34,7 +34,7 @@ struct FakeCuda {
   DriverFunctions Functions() const;
   void ReleaseSynchronize();
 
-  static FakeCuda* instance;
+  static std::atomic<FakeCuda*> instance;
 };
 
 // The real functions that a hook would hand to its handler, beyond those in DriverFunctions.

@@ -3,13 +3,13 @@
 #include <mutex>
 
 namespace cuheap::testing {
-FakeRecorder* fake_recorder = nullptr;
+std::atomic<FakeRecorder*> fake_recorder = nullptr;
 }  // namespace cuheap::testing
 
 namespace cuheap::recorder {
 namespace {
 
-testing::FakeRecorder& Recorder() { return *testing::fake_recorder; }
+testing::FakeRecorder& Recorder() { return *testing::fake_recorder.load(); }
 
 }  // namespace
 

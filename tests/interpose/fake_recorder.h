@@ -3,6 +3,7 @@
 #ifndef CUHEAP_TESTS_INTERPOSE_FAKE_RECORDER_H_
 #define CUHEAP_TESTS_INTERPOSE_FAKE_RECORDER_H_
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -35,7 +36,8 @@ struct FakeRecorder {
 };
 
 // The one that the recorder's functions write to; set by each test's fixture.
-extern FakeRecorder* fake_recorder;
+// Atomic, since a router's helper thread may outlive its test.
+extern std::atomic<FakeRecorder*> fake_recorder;
 
 }  // namespace cuheap::testing
 

@@ -181,7 +181,7 @@ TEST_F(IdentityTest, IdleMemoryCountsAsFree) {
   const CUdeviceptr address = MustAllocate(4 * kMiB);
   const auto real = +[](std::size_t* free_bytes, std::size_t* total) {
     *total = 100 * kMiB;
-    *free_bytes = *total - FakeCuda::instance->used;
+    *free_bytes = *total - FakeCuda::instance.load()->used;
     return CUDA_SUCCESS;
   };
   std::size_t free_bytes = 0;

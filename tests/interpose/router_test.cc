@@ -122,7 +122,7 @@ TEST_F(RouterTest, AFreeNeedsACurrentContext) {
 TEST_F(RouterTest, AForwardedFreeIsRecordedBeforeAndTakenBackOnFailure) {
   void* pinned = nullptr;
   EXPECT_EQ(HostAlloc(64, &pinned), CUDA_SUCCESS);
-  const auto refuse = +[](void*) { return fake_recorder->Append("cuMemFreeHost"), CUDA_ERROR_INVALID_CONTEXT; };
+  const auto refuse = +[](void*) { return fake_recorder.load()->Append("cuMemFreeHost"), CUDA_ERROR_INVALID_CONTEXT; };
   recorder_.log.clear();
   EXPECT_EQ(Handler<Effect::kFreeHost>::Call(router(), HookId::cuMemFreeHost, refuse, pinned),
             CUDA_ERROR_INVALID_CONTEXT);

@@ -110,14 +110,24 @@ class Routing(unittest.TestCase):
 
     def test_observe_mode_asks_the_driver_call_for_call(self) -> None:
         def seen(calls: list[str]) -> list[str]:
+            """Calls and arguments; addresses by the order of their allocation, those of the program's variables as *."""
+            allocated: dict[str, str] = {}
+
+            def name(word: str) -> str:
+                key, equals, value = word.partition("=")
+                if key.startswith("*dptr"):
+                    allocated[value] = f"block{len(allocated)}"
+                if value in allocated:
+                    return f"{key}={allocated[value]}"
+                return f"{key}=*" if equals and re.fullmatch(r"0x[57][0-9a-f]{9,}", value) else word
+
             lines = []
             for call in calls:
                 words = call.split(" ")
                 if words[0].isdigit() and words[2] not in OWN_QUERIES:
-                    # Arguments but the addresses of the program's variables, which move.
-                    lines.append(" ".join(words[2:3] + [re.sub(r"^(\w+)=0x7f\w+$", r"\1=*", word) for word in words[3:]]))
+                    lines.append(" ".join(words[2:3] + [name(word) for word in words[3:]]))
                 elif call.startswith("# held"):
-                    lines.append(call)
+                    lines.append(" ".join(sorted(name(word) for word in words)))
             return lines
 
         for scene in ("basics", "contexts", "barrier", "fatal", "fork", "at-exit"):
