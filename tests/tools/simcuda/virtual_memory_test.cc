@@ -1,5 +1,6 @@
 // Virtual memory management: physical memory and addresses apart.
 #include <string>
+#include <vector>
 
 #include "tests/tools/simcuda/simulated.h"
 
@@ -71,6 +72,12 @@ TEST(VirtualMemoryTest, BytesStayWithThePhysicalMemory) {
     EXPECT_CUDA(cuMemsetD32(range, 11, kPage / 4));
     EXPECT_CUDA(cuMemsetD32(range + kPage, 22, kPage / 4));
     EXPECT_CUDA(cuCtxSynchronize());
+    // One copy over both.
+    std::vector<uint32_t> words(kPage / 4);
+    EXPECT_CUDA(cuMemcpyDtoH(words.data(), range + kPage / 2, kPage));
+    EXPECT_EQ(words.front(), 11u);
+    EXPECT_EQ(words.back(), 22u);
+    EXPECT_EQ(cuMemcpyDtoH(words.data(), range + kPage + 4, kPage), CUDA_ERROR_INVALID_VALUE);
     // Swapped: one range out of both.
     EXPECT_CUDA(cuMemUnmap(range, 2 * kPage));
     EXPECT_CUDA(cuMemMap(range + 2 * kPage, kPage, 0, second, 0));

@@ -75,6 +75,7 @@ std::shared_ptr<Stream> MakeStream(Context& context, unsigned flags, int priorit
   auto stream = std::make_shared<Stream>();
   stream->id = State::Get().next_stream_id++;
   stream->context = &context;
+  stream->owner = context.shared_from_this();
   stream->flags = flags;
   stream->priority = priority;
   context.streams.push_back(stream);

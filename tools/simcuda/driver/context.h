@@ -37,7 +37,7 @@ struct Device {
   void Refund(size_t bytes) { used_bytes -= bytes; }
 };
 
-struct Context {
+struct Context : std::enable_shared_from_this<Context> {
   CUcontext handle = nullptr;
   uint64_t id = 0;
   Device* device = nullptr;

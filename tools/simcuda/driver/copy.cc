@@ -79,6 +79,8 @@ CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, 
   if (to == Place::kDevice && from == Place::kPageable) {
     // The synchronous form first waits for the stream, so its source is read in stream order.
     if (timing == Timing::kSynchronous) engine.WaitStream(*stream);
+    // The lock was free meanwhile: another thread may have ended the context.
+    if (!context->active) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     staged = copy.width * copy.height * copy.depth <= kLargestStaged;
     complete = !staged;
   } else if (to != Place::kDevice && from != Place::kDevice) {

@@ -61,7 +61,6 @@ std::shared_ptr<Work> Engine::Enqueue(const std::shared_ptr<Stream>& stream, std
   std::erase_if(work->after, [](const auto& other) { return other->done; });
   if (stream->idle()) busy_.push_back(stream.get());
   stream->queue.push_back(work);
-  stream->tail = work;
   ++pending_;
   StartThreads();
   if (stream->queue.size() > kLongestQueue) BoundQueue(*stream);
@@ -154,7 +153,8 @@ void Engine::Execute(const std::shared_ptr<Work>& work) {
 }
 
 void Engine::Complete(const std::shared_ptr<Work>& work) {
-  Stream& stream = *work->stream;
+  const std::shared_ptr<Stream> kept = std::move(work->stream);  // events keep their work, not its stream
+  Stream& stream = *kept;
   uint64_t start = stream.clock_ns;
   for (const auto& other : work->after) start = std::max(start, other->end_ns);
   stream.clock_ns = work->end_ns = start + work->cost_ns;

@@ -239,19 +239,19 @@ Block* Memory::Find(uint64_t address) {
   return address - block.base < block.size ? &block : nullptr;
 }
 
-bool Memory::Covers(uint64_t address, size_t bytes) {
-  const Block* block = Find(address);
-  if (block == nullptr) return false;
-  size_t here = block->size - (address - block->base);
-  // Adjacent mappings of virtual memory are one range to whoever uses it; other allocations never are.
-  while (bytes > here) {
-    if (block->kind != Kind::kVirtual) return false;
-    bytes -= here;
-    block = Find(block->base + block->size);
-    if (block == nullptr || block->kind != Kind::kVirtual || block->freeing) return false;
-    here = block->size;
+size_t Memory::BytesFrom(uint64_t address) {
+  auto next = blocks_.upper_bound(address);
+  if (next == blocks_.begin()) return 0;
+  const Block& block = std::prev(next)->second;
+  if (address - block.base >= block.size) return 0;
+  size_t bytes = block.size - (address - block.base);
+  if (block.kind != Kind::kVirtual) return bytes;
+  // A range may be mapped from several pieces of physical memory.
+  for (; next != blocks_.end() && next->first == address + bytes; ++next) {
+    if (next->second.kind != Kind::kVirtual || next->second.freeing) break;
+    bytes += next->second.size;
   }
-  return true;
+  return bytes;
 }
 
 bool Memory::InDeviceRange(uint64_t address) const {

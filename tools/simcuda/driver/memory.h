@@ -67,8 +67,10 @@ class Memory {
 
   // The block that contains the address; null when there is none.
   Block* Find(uint64_t address);
-  // Whether [address, address + bytes) lies in one block.
-  bool Covers(uint64_t address, size_t bytes);
+  // How many bytes from `address` on may be used at once: to the end of the block, or of adjacent mappings of virtual
+  // memory. 0 for an address that is in no block.
+  size_t BytesFrom(uint64_t address);
+  bool Covers(uint64_t address, size_t bytes) { return bytes <= BytesFrom(address); }
 
   // Whether the address lies in a range reserved for device, managed or pinned memory, in use or not.
   bool InDeviceRange(uint64_t address) const;

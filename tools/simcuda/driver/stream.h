@@ -44,17 +44,17 @@ struct Work {
   std::chrono::steady_clock::time_point enqueued;
 };
 
-struct Stream : std::enable_shared_from_this<Stream> {
+struct Stream {
   CUstream handle = nullptr;
   uint64_t id = 0;  // cuStreamGetId: never repeated
   Context* context = nullptr;
-  unsigned flags = 0;  // CU_STREAM_NON_BLOCKING
+  std::shared_ptr<Context> owner;  // keeps the context while there is work; the cycle ends when the context does
+  unsigned flags = 0;              // CU_STREAM_NON_BLOCKING
   int priority = 0;
   bool legacy = false;  // the context's legacy default stream
   bool per_thread = false;
   bool destroyed = false;
   std::deque<std::shared_ptr<Work>> queue;  // not done yet
-  std::shared_ptr<Work> tail;               // the last one that was queued, done or not
   std::map<int, CUstreamAttrValue> attributes;
   uint64_t clock_ns = 0;  // simulated time at which the stream is free
 
