@@ -108,10 +108,9 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   canvas_.Line();
   canvas_.Strong(PadLeft(std::to_string(number), 3) + "  " +
                  ShowLine(report_, report_.lines.line(finding.line), canvas_.width() - 5, canvas_.utf8()));
-  canvas_.Line("     " + GrowthPhrase(finding) + " (" + std::string(ConfidenceWord(finding.confidence)) +
-               " confidence)");
-  canvas_.Line("     " + NeverFreed(finding));
-  std::string life = "     ";
+  canvas_.Detail(GrowthPhrase(finding) + " (" + std::string(ConfidenceWord(finding.confidence)) + " confidence)");
+  canvas_.Detail(NeverFreed(finding));
+  std::string life;
   if (finding.step_count != 0)
     life += StepRange(finding, finding.step_count) + ThreadPhrase(finding);
   else
@@ -119,7 +118,7 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
             HumanTime(report_.snapshot->process.duration_ns);
   life += "; the line made " + Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) +
           " of them freed";
-  canvas_.Line(life);
+  canvas_.Detail(life);
   if (!finding.library.empty()) canvas_.Line("     asked for by " + finding.library + " for itself");
   if (!finding.companions.empty()) {
     std::string lines;

@@ -78,7 +78,7 @@ class Chooser {
       position = Next(stack, position + 1, ModuleClass::kUser, LineBasis::kLine);
       if (position == stack.frames.size()) return std::nullopt;
     } while (snapshot_.frames[stack.frames[position]].line == inner.line &&
-             snapshot_.frames[stack.frames[position]].file == inner.file);
+             Text(snapshot_.frames[stack.frames[position]].file) == Text(inner.file));
     return Choice{position, LineBasis::kLine};
   }
 

@@ -193,9 +193,13 @@ class Renderer {
 
   void FailureRow(const Failure& failure) {
     canvas_.Line("  " + ShowLine(report_, report_.lines.line(failure.line), canvas_.width() - 4, canvas_.utf8()));
-    canvas_.Line("     " + BytesBoth(failure.figures.request) + " refused with " + ResultName(failure.result) + " at " +
-                 HumanTime(failure.first_ns) + StepPhrase(report_, failure.first_ns) +
-                 (failure.count > 1 ? "; " + Grouped(failure.count) + " times in all" : ""));
+    canvas_.Detail(BytesBoth(failure.figures.request) + " refused with " + ResultName(failure.result) + " at " +
+                   HumanTime(failure.first_ns) + StepPhrase(report_, failure.first_ns) +
+                   (failure.count > 1 ? "; " + Grouped(failure.count) + " times in all" : ""));
+    if (const std::uint32_t caller = report_.lines.CallerOfStack(failure.stack); caller != 0) {
+      canvas_.Detail("called by " +
+                     ShowLine(report_, report_.lines.line(caller), canvas_.width() - 16, canvas_.utf8()));
+    }
     if (failure.result != kOutOfMemoryResult) return;
     const OomFigures& figures = failure.figures;
     const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
@@ -204,10 +208,10 @@ class Renderer {
                    human(figures.idle) + " idle in the pool, " + human(figures.outside()) + " outside, of " +
                    human(figures.total));
     } else {
-      canvas_.Line("     " + human(figures.live) + " live, " + human(figures.idle) +
-                   " idle in the pool; what the driver had free is not known");
+      canvas_.Detail(human(figures.live) + " live, " + human(figures.idle) +
+                     " idle in the pool; what the driver had free is not known");
     }
-    canvas_.Line("     " + std::string(VerdictText(failure.verdict)));
+    canvas_.Detail(std::string(VerdictText(failure.verdict)));
   }
 
   static std::string ResultName(std::uint16_t result) {

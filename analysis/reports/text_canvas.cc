@@ -56,6 +56,7 @@ void TextCanvas::Dim(std::string_view text) {
   text_ += Paint(Clip(text, width_, options_.utf8), TextColor::kDim) + "\n";
 }
 void TextCanvas::Paragraph(std::string_view text) { Wrapped("  ", "  ", text, TextColor::kPlain); }
+void TextCanvas::Detail(std::string_view text) { Wrapped("     ", "       ", text, TextColor::kPlain); }
 void TextCanvas::Item(std::string_view text, TextColor color) { Wrapped("  - ", "    ", text, color); }
 
 void TextCanvas::Wrapped(std::string_view first_indent, std::string_view indent, std::string_view text,

@@ -24,6 +24,7 @@ class TextCanvas {
   void Strong(std::string_view text);
   void Dim(std::string_view text);
   void Paragraph(std::string_view text);              // wrapped at words, indented
+  void Detail(std::string_view text);                 // of a numbered entry: indented, wrapped
   void Item(std::string_view text, TextColor color);  // "- text", wrapped
 
   std::size_t width() const { return width_; }

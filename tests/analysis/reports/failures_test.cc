@@ -1,0 +1,68 @@
+#include "analysis/reports/failures.h"
+
+#include <gtest/gtest.h>
+
+#include "analysis/reports/report.h"
+#include "tests/analysis/reports/synthetic.h"
+
+namespace cuheap::analysis {
+namespace {
+
+constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
+
+OomFigures Figures(double request, double total, double free, double live, double idle) {
+  const auto bytes = [](double value) { return static_cast<std::uint64_t>(value); };
+  return {bytes(request), bytes(total), bytes(free), bytes(live), bytes(idle)};
+}
+
+// cases.md B-03: five messages and what they say.
+TEST(JudgeOomTest, ReadsFiveRealMessages) {
+  EXPECT_EQ(JudgeOom(Figures(546 * kMiB, 15.77 * kGiB, 514.19 * kMiB, 13.73 * kGiB, 736.86 * kMiB)),
+            OomVerdict::kIdleInPool);
+  EXPECT_EQ(JudgeOom(Figures(22.78 * kGiB, 31.47 * kGiB, 12.73 * kGiB, 9.08 * kGiB, 9.35 * kGiB)),
+            OomVerdict::kCapacity);
+  EXPECT_EQ(JudgeOom(Figures(20 * kMiB, 4 * kGiB, 2.35 * kGiB, 825.15 * kMiB, 24.85 * kMiB)), OomVerdict::kUnexplained);
+  EXPECT_EQ(JudgeOom(Figures(52 * kMiB, 79.20 * kGiB, 27.25 * kMiB, 752.52 * kMiB, 133.48 * kMiB)),
+            OomVerdict::kOtherOwner);
+  EXPECT_EQ(JudgeOom(Figures(1.86 * kGiB, 31.72 * kGiB, 1.28 * kGiB, 24.58 * kGiB, 5.08 * kGiB)),
+            OomVerdict::kIdleInPool);
+}
+
+TEST(JudgeOomTest, OutsideNeverWrapsAround) { EXPECT_EQ(Figures(1, 10, 8, 8, 8).outside(), 0u); }
+
+TEST(FindFailuresTest, FiguresAreThoseOfTheMoment) {
+  SyntheticProgram program;
+  const auto a = program.Line("a.cc", 1, "A"), b = program.Line("a.cc", 2, "B");
+  program.raw().devices[0].driver_free_at_start = std::uint64_t{7} << 30;
+  program.Malloc(a, std::uint64_t{5} << 30);
+  program.Fails(b, std::uint64_t{3} << 30);
+  program.Fails(b, std::uint64_t{4} << 30);
+  program.Malloc(a, std::uint64_t{1} << 30);
+  const Snapshot snapshot = program.Snapshot();
+  const Report report = MakeReport(snapshot);
+  EXPECT_EQ(report.verdict, Verdict::kOutOfMemory);
+  ASSERT_EQ(report.failures.size(), 1u);
+  const Failure& failure = report.failures[0];
+  EXPECT_EQ(Describe(report.lines.line(failure.line)), "a.cc:2");
+  EXPECT_EQ(failure.count, 2u);
+  EXPECT_EQ(failure.largest_request, std::uint64_t{4} << 30);
+  EXPECT_EQ(failure.figures.request, std::uint64_t{3} << 30);
+  EXPECT_EQ(failure.figures.live, std::uint64_t{5} << 30);
+  EXPECT_EQ(failure.figures.free, std::uint64_t{2} << 30);
+  EXPECT_EQ(failure.figures.outside(), std::uint64_t{1} << 30);
+  EXPECT_EQ(failure.verdict, OomVerdict::kCapacity);
+}
+
+TEST(FindFailuresTest, OtherErrorsAreNoOutOfMemory) {
+  SyntheticProgram program;
+  program.Fails(program.Line("a.cc", 1, "A"), 1, 1);
+  program.Malloc(program.Line("a.cc", 2, "B"), 1);
+  const Snapshot snapshot = program.Snapshot();
+  const Report report = MakeReport(snapshot);
+  ASSERT_EQ(report.failures.size(), 1u);
+  EXPECT_EQ(report.failures[0].verdict, OomVerdict::kNotMemory);
+  EXPECT_NE(report.verdict, Verdict::kOutOfMemory);
+}
+
+}  // namespace
+}  // namespace cuheap::analysis

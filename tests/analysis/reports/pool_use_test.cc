@@ -1,0 +1,92 @@
+#include "analysis/reports/pool_use.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/analysis/reports/synthetic.h"
+
+namespace cuheap::analysis {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kSegment = 0x100000000;
+constexpr std::uint16_t kServed = 1;
+
+class PoolUseTest : public testing::Test {
+ protected:
+  std::uint64_t Serve(std::uint64_t bytes, std::uint64_t address) {
+    const std::uint64_t id = program_.Malloc(line_, bytes, AllocationKind::kDevice, kServed);
+    program_.Place(id, address);
+    return id;
+  }
+  std::vector<PoolUse> Measure() {
+    const Snapshot snapshot = program_.Snapshot();
+    return MeasurePools(snapshot, JoinBlocks(snapshot));
+  }
+  SyntheticProgram program_;
+  std::uint32_t line_ = program_.Line("a.cc", 1, "A");
+};
+
+TEST_F(PoolUseTest, NoPoolWhenNothingIsServed) {
+  program_.Malloc(line_, kMiB);
+  EXPECT_TRUE(Measure().empty());
+}
+
+TEST_F(PoolUseTest, IdleMemoryIsWholeSegmentsOrHolesBesideBlocks) {
+  program_.Segment(kSegment, 8 * kMiB);
+  program_.Segment(kSegment + 64 * kMiB, 4 * kMiB);
+  Serve(kMiB - 100, kSegment + kMiB);
+  Serve(2 * kMiB, kSegment + 5 * kMiB);
+  const auto pools = Measure();
+  ASSERT_EQ(pools.size(), 1u);
+  const PoolUse& pool = pools[0];
+  EXPECT_EQ(pool.reserved_bytes, 12 * kMiB);
+  EXPECT_EQ(pool.used_bytes, 3 * kMiB);
+  EXPECT_EQ(pool.requested_bytes, 3 * kMiB - 100);
+  EXPECT_EQ(pool.rounding_bytes(), 100u);
+  EXPECT_EQ(pool.idle_whole_bytes, 4 * kMiB);
+  EXPECT_EQ(pool.idle_pinned_bytes, 5 * kMiB);
+  EXPECT_EQ(pool.largest_idle, 4 * kMiB);
+  EXPECT_DOUBLE_EQ(pool.external_fragmentation(), 1 - 4.0 / 9.0);
+  ASSERT_EQ(pool.map.size(), 2u);
+  EXPECT_EQ(pool.map[0].largest_idle, 3 * kMiB);
+  EXPECT_EQ(pool.map[0].blocks, 2u);
+}
+
+// cases.md B-02: a comb of live and idle blocks, and the pyramid beside it.
+TEST_F(PoolUseTest, CombIsFragmentedAndPyramidIsNot) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  program_.Segment(kSegment, 20 * kGiB);
+  std::vector<std::uint64_t> blocks;
+  for (std::uint64_t i = 0; i < 16; ++i) blocks.push_back(Serve(kGiB, kSegment + i * kGiB));
+  for (std::uint64_t i = 0; i < 16; i += 2) program_.Free(blocks[i]);
+  const PoolUse comb = Measure()[0];
+  EXPECT_EQ(comb.idle_bytes(), 12 * kGiB);
+  EXPECT_EQ(comb.largest_idle, 4 * kGiB);
+  EXPECT_NEAR(comb.external_fragmentation(), 0.667, 0.001);
+  EXPECT_DOUBLE_EQ(comb.utilisation, 0.8);
+  for (std::uint64_t i = 1; i < 16; i += 2) program_.Free(blocks[i]);
+  const PoolUse empty = Measure()[0];
+  EXPECT_EQ(empty.idle_whole_bytes, 20 * kGiB);
+  EXPECT_EQ(empty.external_fragmentation(), 0);
+}
+
+TEST_F(PoolUseTest, QuarantineIsNotIdle) {
+  program_.Segment(kSegment, 8 * kMiB);
+  program_.raw().devices[0].quarantined_bytes = 3 * kMiB;
+  const PoolUse pool = Measure()[0];
+  EXPECT_EQ(pool.quarantined_bytes, 3 * kMiB);
+  EXPECT_EQ(pool.idle_bytes(), 5 * kMiB);
+}
+
+TEST_F(PoolUseTest, UtilisationIsPeakActiveOverPeakReserved) {
+  program_.Segment(kSegment, 8 * kMiB);
+  program_.Free(Serve(6 * kMiB, kSegment));
+  Serve(kMiB, kSegment);
+  const PoolUse pool = Measure()[0];
+  EXPECT_EQ(pool.peak_active_bytes, 6 * kMiB);
+  EXPECT_DOUBLE_EQ(pool.utilisation, 0.75);
+  EXPECT_TRUE(pool.peak_active_exact);
+}
+
+}  // namespace
+}  // namespace cuheap::analysis
