@@ -119,15 +119,15 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   life += "; the line made " + Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) +
           " of them freed";
   canvas_.Detail(life);
-  if (!finding.library.empty()) canvas_.Line("     asked for by " + finding.library + " for itself");
+  if (!finding.library.empty()) canvas_.Detail("asked for by " + finding.library + " for itself");
   if (!finding.companions.empty()) {
     std::string lines;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, finding.companions.size()); ++i) {
       lines += (i == 0 ? "" : ", ") + std::to_string(report_.lines.line(finding.companions[i]).line);
     }
-    canvas_.Line("     in the same steps as " + std::string(finding.companions.size() == 1 ? "line " : "lines ") +
-                 lines + (finding.companions.size() > 5 ? ", ..." : "") +
-                 " of the same function: a way out that frees nothing?");
+    canvas_.Detail("in the same steps as " + std::string(finding.companions.size() == 1 ? "line " : "lines ") + lines +
+                   (finding.companions.size() > 5 ? ", ..." : "") +
+                   " of the same function: a way out that frees nothing?");
   }
   if (canvas_.stacks() && !finding.stacks.empty()) {
     StackOf(finding.stacks.front().stack);

@@ -86,8 +86,9 @@ class Lister {
       Add(ObservationKind::kHole, "frees_not_seen",
           Number(unseen) + " blocks were freed by a way that is not hooked (their addresses came back).");
     }
-    if (const auto stacks = snapshot_.configuration.find("stacks");
-        stacks != snapshot_.configuration.end() && stacks->second == "off") {
+    const auto stacks = snapshot_.configuration.find("CUHEAP_STACKS");
+    if (stacks != snapshot_.configuration.end() &&
+        (stacks->second == "0" || stacks->second == "off" || stacks->second == "no" || stacks->second == "false")) {
       Add(ObservationKind::kHole, "stacks_off", "Stacks were switched off: no line can be named.");
     }
     if (snapshot_.simulated) {

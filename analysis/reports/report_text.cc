@@ -204,9 +204,9 @@ class Renderer {
     const OomFigures& figures = failure.figures;
     const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
     if (failure.free_known) {
-      canvas_.Line("     about " + human(figures.free) + " free, " + human(figures.live) + " live, " +
-                   human(figures.idle) + " idle in the pool, " + human(figures.outside()) + " outside, of " +
-                   human(figures.total));
+      canvas_.Detail("about " + human(figures.free) + " free, " + human(figures.live) + " live, " +
+                     human(figures.idle) + " idle in the pool, " + human(figures.outside()) + " outside, of " +
+                     human(figures.total));
     } else {
       canvas_.Detail(human(figures.live) + " live, " + human(figures.idle) +
                      " idle in the pool; what the driver had free is not known");
