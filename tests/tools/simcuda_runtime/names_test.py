@@ -37,6 +37,21 @@ def exported(library):
     return names
 
 
+def declarations(path):
+    """name -> parameter types of the compiler's entry points that a header declares."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", path.read_text(errors="replace"), flags=re.S)
+    found = {}
+    for name, parameters in re.findall(r"(?:CUDARTAPI|void|\*|char|cudaError_t|int)\s+(__cuda[A-Z]\w+)\s*\(([^;{}()]*)\)\s*;", text):
+        types = []
+        for parameter in parameters.split(","):
+            words = re.sub(r"=.*|\bstruct\b|\bstd::", " ", parameter).replace("*", " * ").split()
+            if len(words) > 1 and words[-1] not in ("*", "int", "char"):
+                words.pop()  # the parameter's name
+            types.append(" ".join(words))
+        found[name] = types
+    return found
+
+
 class Names(unittest.TestCase):
     def check(self, library, wanted, prefixes):
         have = exported(library)
@@ -54,6 +69,18 @@ class Names(unittest.TestCase):
             self.check(f"libcublas.so.{major}",
                        listed("libraries/cublas_names.inc", "libraries/cublas_legacy_names.inc"), ("cublas",))
             self.check(f"libcublasLt.so.{major}", listed("libraries/cublaslt_names.inc"), ("cublasLt",))
+
+    def test_the_compilers_entry_points_are_declared_as_the_toolkit_does(self):
+        ours = declarations(source / "tools/simcuda/runtime/compiler_entry_points.h")
+        theirs = {}
+        for header in ("crt/host_runtime.h", "crt/device_functions.h"):
+            if (include / header).exists():
+                theirs |= declarations(include / header)
+        if not theirs:
+            self.skipTest("the compiler's headers are not on this machine")
+        self.assertGreater(len(ours.keys() & theirs.keys()), 10)
+        for name in sorted(ours.keys() & theirs.keys()):
+            self.assertEqual(ours[name], theirs[name], name)
 
     def test_lists_hold_what_the_headers_declare(self):
         for header, lists in {

@@ -1,5 +1,5 @@
 // The entry points that the compiler's generated code calls. The toolkit declares them in crt/host_runtime.h and
-// crt/device_functions.h, which only nvcc's own output includes; tests/tools/simcuda_runtime has the compiler compare
+// crt/device_functions.h, which only nvcc's own output includes; tests/tools/simcuda_runtime compares
 // the two sets of declarations.
 #ifndef CUHEAP_TOOLS_SIMCUDA_RUNTIME_COMPILER_ENTRY_POINTS_H_
 #define CUHEAP_TOOLS_SIMCUDA_RUNTIME_COMPILER_ENTRY_POINTS_H_
