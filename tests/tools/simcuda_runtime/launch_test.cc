@@ -61,11 +61,11 @@ void** RuntimeLaunch::handle_ = nullptr;
 TEST_F(RuntimeLaunch, KernelActsOnItsArguments) {
   std::uint64_t count = kWords;
   std::uint32_t value = 41;
-  void* arguments[] = {&words_, &count, &value};
+  void* arguments[] = {static_cast<void*>(&words_), &count, &value};
   EXPECT_EQ(cudaLaunchKernel(Address(FillStub), dim3(1), dim3(32), arguments, 0, nullptr), cudaSuccess);
   std::uint32_t factor = 2;
   std::uint32_t summand = 1;
-  void* more[] = {&words_, &count, &factor, &summand};
+  void* more[] = {static_cast<void*>(&words_), &count, &factor, &summand};
   EXPECT_EQ(cudaLaunchKernel(Address(ScaleAddStub), dim3(1), dim3(32), more, 0, nullptr), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(Words()[255], 83U);
@@ -79,25 +79,26 @@ TEST_F(RuntimeLaunch, GeneratedCodeLaunchesByHandle) {
   dim3 block;
   std::size_t shared_bytes = 0;
   cudaStream_t stream = nullptr;
-  ASSERT_EQ(__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream), cudaSuccess);
+  ASSERT_EQ(__cudaPopCallConfiguration(&grid, &block, &shared_bytes, static_cast<void*>(&stream)), cudaSuccess);
   EXPECT_EQ(grid.x, 2U);
   EXPECT_EQ(block.x, 64U);
   EXPECT_EQ(shared_bytes, 128U);
   EXPECT_EQ(stream, cudaStreamPerThread);
   std::uint64_t count = kWords;
   std::uint32_t value = 8;
-  void* arguments[] = {&words_, &count, &value};
+  void* arguments[] = {static_cast<void*>(&words_), &count, &value};
   EXPECT_EQ(__cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
   EXPECT_EQ(Words()[0], 8U);
-  EXPECT_EQ(__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream), cudaErrorMissingConfiguration);
+  EXPECT_EQ(__cudaPopCallConfiguration(&grid, &block, &shared_bytes, static_cast<void*>(&stream)),
+            cudaErrorMissingConfiguration);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMissingConfiguration);
 }
 
 TEST_F(RuntimeLaunch, ExtensibleLaunchIsALaunch) {
   std::uint64_t count = kWords;
   std::uint32_t value = 99;
-  void* arguments[] = {&words_, &count, &value};
+  void* arguments[] = {static_cast<void*>(&words_), &count, &value};
   cudaLaunchConfig_t configuration = {};
   configuration.gridDim = dim3(1);
   configuration.blockDim = dim3(1);
@@ -121,7 +122,7 @@ TEST_F(RuntimeLaunch, WorksFromAnotherThread) {
   std::thread([this] {
     std::uint64_t count = kWords;
     std::uint32_t value = 5;
-    void* arguments[] = {&words_, &count, &value};
+    void* arguments[] = {static_cast<void*>(&words_), &count, &value};
     EXPECT_EQ(cudaLaunchKernel(Address(FillStub), dim3(1), dim3(32), arguments, 0, nullptr), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   }).join();

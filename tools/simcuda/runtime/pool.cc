@@ -7,7 +7,6 @@ using cuheap::simcudart::DriverCalls;
 using cuheap::simcudart::InContext;
 using cuheap::simcudart::Runtime;
 using cuheap::simcudart::StreamCalls;
-using cuheap::simcudart::Thread;
 using cuheap::simcudart::ToDevice;
 using cuheap::simcudart::ToPointer;
 using cuheap::simcudart::ToRuntime;

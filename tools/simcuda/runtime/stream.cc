@@ -5,7 +5,6 @@ using cuheap::simcudart::DriverCalls;
 using cuheap::simcudart::InContext;
 using cuheap::simcudart::StreamCalls;
 using cuheap::simcudart::ToDevice;
-using cuheap::simcudart::ToRuntime;
 
 // Stream and event flags have the same numbers in both interfaces.
 
