@@ -1,0 +1,76 @@
+# Completion of cuheap's command line for bash.
+# Options are listed here and not asked of the command, which may be slow to start from a network folder;
+# tests/tools/cuheap/documents_test.py compares the lists with --help.
+
+_cuheap_program() {
+  # After the program's name its own completion goes on, as with sudo.
+  local i
+  for ((i = 2; i < COMP_CWORD; ++i)); do
+    case "${COMP_WORDS[i]}" in
+      --)
+        ((++i))
+        break
+        ;;
+      -o | --output | --journal-dir | --stacks | --stack-depth | --event-memory | --pack | --free-barrier | \
+        --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | --simulate-order | \
+        --simulate-seed | --simulate-log) ((++i)) ;;
+      -*) ;;
+      *) break ;;
+    esac
+  done
+  ((i < COMP_CWORD || (i == COMP_CWORD && i > 2))) || return 1
+  [[ "${COMP_WORDS[i - 1]}" == -- || i -lt COMP_CWORD ]] || return 1
+  if declare -F _command_offset >/dev/null; then
+    _command_offset "$i"
+  elif ((i == COMP_CWORD)); then
+    mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+  else
+    mapfile -t COMPREPLY < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+  fi
+}
+
+_cuheap() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    mapfile -t COMPREPLY < <(compgen -W "run report recover --help --version" -- "$current")
+    return
+  fi
+  case "${COMP_WORDS[1]}" in
+    run)
+      _cuheap_program && return
+      words="--output --quiet --observe --pool --journal-dir --stacks --stack-depth --event-memory --pack --free-barrier
+        --sync-deadline-ms --quarantine-limit --simulate --simulate-devices --simulate-memory --simulate-order
+        --simulate-seed --simulate-log --help --"
+      ;;
+    report) words="--json --top --no-stacks --ignore --color --width --help" ;;
+    recover) words="--output --quiet --help" ;;
+    *) return ;;
+  esac
+  case "$previous" in
+    --stacks) words="native off" ;;
+    --pack) words="0 1" ;;
+    --free-barrier | --color) words="auto always never" ;;
+    --simulate-order) words="late random eager" ;;
+    --stack-depth | --event-memory | --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | \
+      --simulate-seed | --top | --ignore | --width) return ;;
+    *)
+      if [[ "$previous" == @(-o|--output|--simulate-log) || "$current" != -* && "${COMP_WORDS[1]}" != run ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        compopt -o filenames 2>/dev/null
+        return
+      elif [[ "$previous" == --journal-dir ]]; then
+        mapfile -t COMPREPLY < <(compgen -d -- "$current")
+        compopt -o filenames 2>/dev/null
+        return
+      elif [[ "$current" != -* && -n "$current" ]]; then
+        mapfile -t COMPREPLY < <(compgen -c -- "$current")
+        return
+      fi
+      ;;
+  esac
+  # shellcheck disable=SC2086 # one word each
+  mapfile -t COMPREPLY < <(compgen -W "$(echo $words)" -- "$current")
+}
+
+complete -F _cuheap cuheap
