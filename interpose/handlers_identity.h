@@ -78,7 +78,7 @@ struct Handler<Effect::kAddressRange> {
     if (!identity.pooled) return router.Forward(real, base, bytes, address);
     CUdeviceptr driver_base = 0;
     std::size_t driver_bytes = 0;
-    if (identity.unknown()) return router.Forward(real, &driver_base, &driver_bytes, AsNumber(&driver_base));
+    if (!identity.block) return router.Forward(real, &driver_base, &driver_bytes, AsNumber(&driver_base));
     const CUresult result = router.Forward(real, &driver_base, &driver_bytes, address);
     if (result != CUDA_SUCCESS) return result;
     if (base != nullptr) *base = identity.block->address;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -59,13 +60,17 @@ void WatchForks() {
 }
 
 void SayRejected(const options::Rejection& rejection) {
+  char value[200];
+  const std::size_t size = std::min(rejection.value.size(), sizeof(value) - 1);
+  std::memcpy(value, rejection.value.data(), size);
+  value[size] = '\0';
   char text[512];
   const int length =
-      std::snprintf(text, sizeof(text), "cuheap: %s=%.*s is not understood: %s. This process runs without cuheap.\n",
-                    rejection.variable, static_cast<int>(std::min<std::size_t>(rejection.value.size(), 200)),
-                    rejection.value.data(), rejection.remedy);
+      std::snprintf(text, sizeof(text), "cuheap: %s=%s is not understood: %s. This process runs without cuheap.\n",
+                    rejection.variable, value, rejection.remedy);
   if (length > 0) {
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, text, std::min<std::size_t>(length, sizeof(text) - 1));
+    [[maybe_unused]] const auto written =
+        write(STDERR_FILENO, text, std::min<std::size_t>(static_cast<std::size_t>(length), sizeof(text) - 1));
   }
 }
 

@@ -11,7 +11,7 @@
 
 extern "C" {
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));  // NOLINT(readability-identifier-naming): the linker's
 }
 
 namespace cuheap {

@@ -105,6 +105,14 @@ class Roads(unittest.TestCase):
                     handed_out += 1
             self.assertGreater(handed_out, 150)
 
+    def test_an_answer_that_is_no_export_is_written_down(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_one([self.program, "resolver"], preload=True, CUHEAP_DIR=folder)
+            journals = [path.read_bytes() for path in pathlib.Path(folder).iterdir()]
+        self.assertEqual(len(journals), 1)
+        self.assertIn(b"cuMemAllocManaged", journals[0])
+        self.assertNotIn(b"cuMemAllocAsync", journals[0])
+
     def test_a_direct_link(self) -> None:
         native = self.run_one([self.linked], preload=False)
         ours = self.run_one([self.linked], preload=True)
