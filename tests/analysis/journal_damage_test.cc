@@ -66,7 +66,7 @@ TEST(JournalDamageTest, EveryFlippedByteIsSurvived) {
   for (std::size_t at = 0; at < 128; ++at) places.push_back(at);
   const std::size_t directory = reinterpret_cast<std::byte*>(builder.header().extents) - bytes.data();
   for (std::size_t at = 0; at < 8 * sizeof(journal::Extent); ++at) places.push_back(directory + at);
-  for (std::size_t at = journal::kHeaderBytes; at < bytes.size(); at += 1 + random() % 16) places.push_back(at);
+  for (std::size_t at = journal::kHeaderBytes; at < bytes.size(); at += 1 + random() % 64) places.push_back(at);
   for (const std::size_t at : places) {
     try_at(at, std::byte{0x80});
     try_at(at, static_cast<std::byte>(1 + random() % 255));
