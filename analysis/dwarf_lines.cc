@@ -57,7 +57,7 @@ std::string ScopePrefix(Dwarf_Die declaration) {
     if (tag != DW_TAG_namespace && tag != DW_TAG_class_type && tag != DW_TAG_structure_type) continue;
     const char* name = dwarf_diename(&scopes[i]);
     if (name == nullptr) name = tag == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
-    prefix = std::string(name) + "::" + prefix;
+    prefix.insert(0, "::").insert(0, name);
   }
   return prefix;
 }
@@ -103,8 +103,8 @@ Place CallPlaceOf(Dwarf_Die* unit, Dwarf_Die* die) {
   return place;
 }
 
-// The entries whose code holds the address, innermost first. dwarf_getscopes() goes from an inlined function to the scope
-// of its definition; the second step gives the entries around its copy instead.
+// The entries whose code holds the address, innermost first. dwarf_getscopes() goes from an inlined function to the
+// scope of its definition; the second step gives the entries around its copy instead.
 std::unique_ptr<Dwarf_Die[], FreeDeleter> ScopesAt(Dwarf_Die* unit, std::uint64_t pc, int& count) {
   Dwarf_Die* lexical = nullptr;
   count = dwarf_getscopes(unit, pc, &lexical);
@@ -122,7 +122,8 @@ DwarfLines::DwarfLines(Dwfl_Module* module) : module_(module) {
   available_ = dwfl_module_getdwarf(module, &bias) != nullptr;
 }
 
-// clang writes no index of addresses (.debug_aranges) and assembler files have none: then the units' own ranges are used.
+// clang writes no index of addresses (.debug_aranges) and assembler files have none: then the units' own ranges are
+// used.
 void DwarfLines::ListUnits() {
   units_listed_ = true;
   Dwarf_Addr bias = 0;
@@ -147,7 +148,9 @@ bool DwarfLines::FindUnit(std::uint64_t address, Dwarf_Die& unit, std::uint64_t&
   if (!units_listed_) ListUnits();
   auto next = std::upper_bound(units_.begin(), units_.end(), address,
                                [](std::uint64_t value, const UnitRange& range) { return value < range.begin; });
-  if (next == units_.begin() || address >= (--next)->end) return false;
+  if (next == units_.begin()) return false;
+  --next;
+  if (address >= next->end) return false;
   unit = next->unit;
   bias = next->bias;
   return true;

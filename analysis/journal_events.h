@@ -12,9 +12,9 @@
 namespace cuheap::analysis {
 
 struct JournalEvents {
-  Events events;               // `stack` holds stack ids, `thread` indices of ThreadRecords, both unchecked
-  std::uint64_t missing = 0;   // events that were written once and are not there
-  std::uint64_t damaged = 0;   // records left out because their fields are impossible
+  Events events;              // `stack` holds stack ids, `thread` indices of ThreadRecords, both unchecked
+  std::uint64_t missing = 0;  // events that were written once and are not there
+  std::uint64_t damaged = 0;  // records left out because their fields are impossible
 };
 
 // live: the writer may be running. until_ns (CLOCK_MONOTONIC): later events are left out, so that all chains end at the

@@ -171,10 +171,10 @@ absl::StatusOr<JournalLayout> ReadJournalLayout(const JournalBytes& bytes, const
   }
   if (!bytes.Read(0, &magic, sizeof(magic)) || magic != journal::kMagic) {
     // The magic number is written last: a header without it may be one that was never finished.
-    return FileError(absl::StatusCode::kInvalidArgument, name, "byte 0",
-                     magic == 0 ? "not a journal, or one whose program ended before it had begun to record"
-                                : "not a cuheap journal",
-                     kNameAJournal);
+    return FileError(
+        absl::StatusCode::kInvalidArgument, name, "byte 0",
+        magic == 0 ? "not a journal, or one whose program ended before it had begun to record" : "not a cuheap journal",
+        kNameAJournal);
   }
   if (file_bytes > kMaxJournalBytes) {
     return FileError(absl::StatusCode::kInvalidArgument, name, "",

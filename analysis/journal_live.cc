@@ -76,13 +76,13 @@ bool RetrySlot(const JournalBytes& bytes, std::uint64_t offset, LiveTable& table
   constexpr int kTries = 1000;
   bool done = false;
   for (int i = 0; i < kTries && !done; ++i) {
-    const bool readable = ScanExtent<LiveSlot>(
-        bytes, {offset, sizeof(LiveSlot), sizeof(LiveSlot)}, true,
-        [&](const LiveSlot& before, const LiveSlot& slot, const LiveSlot& after, std::uint64_t) {
-          if (!IsWhole(before, after)) return;
-          table.Add(slot);
-          done = true;
-        });
+    const bool readable =
+        ScanExtent<LiveSlot>(bytes, {offset, sizeof(LiveSlot), sizeof(LiveSlot)}, true,
+                             [&](const LiveSlot& before, const LiveSlot& slot, const LiveSlot& after, std::uint64_t) {
+                               if (!IsWhole(before, after)) return;
+                               table.Add(slot);
+                               done = true;
+                             });
     if (!readable) return false;
   }
   return done;
@@ -119,7 +119,8 @@ void ReadLiveTable(const JournalBytes& bytes, const JournalLayout& layout, bool 
         });
     if (!whole) damage.Add("live table: the file could not be read to the end of an extent");
   }
-  if (table.damaged() > 0) damage.Add("live table: " + std::to_string(table.damaged()) + " slots are damaged, left out");
+  if (table.damaged() > 0)
+    damage.Add("live table: " + std::to_string(table.damaged()) + " slots are damaged, left out");
   if (in_motion > 0) {
     snapshot.notes.push_back({"journal_in_motion",
                               "blocks whose allocation or free had not returned when the record ends: not counted", 0,

@@ -16,8 +16,8 @@ namespace cuheap::analysis {
 void ReadLiveTable(const JournalBytes& bytes, const JournalLayout& layout, bool live, Snapshot& snapshot,
                    JournalDamage& damage);
 
-// For a running process: brings the live table, which was read slot by slot from `since_ns` on (time of the snapshot), to
-// the instant at which snapshot.events ends, by the events since then. Without it a block could be listed that was
+// For a running process: brings the live table, which was read slot by slot from `since_ns` on (time of the snapshot),
+// to the instant at which snapshot.events ends, by the events since then. Without it a block could be listed that was
 // freed while the table was read, and another one at the same address.
 void SettleLiveTable(std::int64_t since_ns, Snapshot& snapshot);
 

@@ -112,9 +112,7 @@ std::uint64_t DropUnknownThreads(Snapshot& snapshot) {
 }
 
 void FillCompleteness(const FileHeader& header, const JournalEvents& events, Snapshot& snapshot) {
-  const auto counter = [&](journal::Counter which) {
-    return header.counters[static_cast<std::size_t>(which)].load();
-  };
+  const auto counter = [&](journal::Counter which) { return header.counters[static_cast<std::size_t>(which)].load(); };
   Completeness& completeness = snapshot.completeness;
   // Both say how many are gone; they differ only if the file is damaged or the process was killed while recycling.
   completeness.events_overwritten = std::max(counter(journal::Counter::kEventsOverwritten), events.missing);
@@ -156,7 +154,8 @@ bool EndsWith(std::string_view text, std::string_view end) {
 bool IsSimulated(const Snapshot& snapshot) {
   const auto is_simulated_driver = [](const std::string& path) { return EndsWith(path, "/simcuda/libcuda.so.1"); };
   const auto driver = snapshot.configuration.find("driver");
-  if (driver != snapshot.configuration.end()) return driver->second == "simulated" || is_simulated_driver(driver->second);
+  if (driver != snapshot.configuration.end())
+    return driver->second == "simulated" || is_simulated_driver(driver->second);
   return std::any_of(snapshot.modules.begin(), snapshot.modules.end(),
                      [&](const Module& module) { return is_simulated_driver(module.path); });
 }

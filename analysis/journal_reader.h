@@ -29,7 +29,8 @@ struct ReadJournalOptions {
 // The frames of the result are raw: module, offset, and the reason "not symbolised".
 //
 // Errors: NotFound, PermissionDenied, Unavailable (the file cannot be read), InvalidArgument (not a journal),
-//         FailedPrecondition (another version, or the header was never completed). The message names file, place, remedy.
+//         FailedPrecondition (another version, or the header was never completed). The message names file, place,
+//         remedy.
 // Memory: proportional to what is kept, whatever the file claims. Threads: any; the writer is never disturbed.
 absl::StatusOr<Snapshot> ReadJournal(const std::string& path, const ReadJournalOptions& options = {});
 

@@ -17,8 +17,8 @@ inline constexpr std::size_t kScanBytes = 1u << 20;
 
 // Calls use(before, record, after, index) for every record: three copies of the record, read one after the other, so
 // that `record` was read wholly after the words of `before` and wholly before those of `after`. That is what commit
-// words (in `before`) and seqlocks (before and after) need. `live` false: the writer is gone, and all three are one copy.
-// Returns false if the file could not be read to the extent's end.
+// words (in `before`) and seqlocks (before and after) need. `live` false: the writer is gone, and all three are one
+// copy. Returns false if the file could not be read to the extent's end.
 template <typename Record, typename Use>
 bool ScanExtent(const JournalBytes& bytes, const ExtentPlace& extent, bool live, Use use) {
   constexpr std::size_t kPerPiece = std::max<std::size_t>(kScanBytes / sizeof(Record), 1);

@@ -14,7 +14,8 @@ using journal::StackHeader;
 constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kHeaderWords = sizeof(StackHeader) / kWordBytes;
 
-// The words of all kStacks extents as one sequence, read in pieces: ids come in ascending order, so one piece is enough.
+// The words of all kStacks extents as one sequence, read in pieces: ids come in ascending order, so one piece is
+// enough.
 class StackWords {
  public:
   StackWords(const JournalBytes& bytes, const std::vector<ExtentPlace>& extents) : bytes_(bytes) {
@@ -58,10 +59,8 @@ class StackWords {
 
 class StackDecoder {
  public:
-  StackDecoder(Snapshot& snapshot)
-      : modules_(snapshot.modules.size()),
-        frames_(snapshot.frames),
-        stacks_(snapshot.stacks) {
+  explicit StackDecoder(Snapshot& snapshot)
+      : modules_(snapshot.modules.size()), frames_(snapshot.frames), stacks_(snapshot.stacks) {
     Interner<std::string> strings(snapshot.strings);
     not_symbolised_ = strings.Intern(kNotSymbolised);
     no_module_ = strings.Intern(kNoModule);

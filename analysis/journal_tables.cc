@@ -38,8 +38,9 @@ constexpr std::pair<Counter, std::string_view> kCounters[] = {
 
 std::string NoteWord(std::uint16_t code) {
   constexpr std::array<std::string_view, 12> kWords = {
-      "none",     "unknown_address", "missing_function", "pass_through",    "ipc_of_packed_block", "unwinder_off",
-      "no_space", "forked",          "self_check",       "option_rejected", "capture",             "journal_place"};
+      "none",         "unknown_address", "missing_function", "pass_through", "ipc_of_packed_block",
+      "unwinder_off", "no_space",        "forked",           "self_check",   "option_rejected",
+      "capture",      "journal_place"};
   return code < kWords.size() ? std::string(kWords[code]) : "code_" + std::to_string(code);
 }
 
@@ -175,8 +176,8 @@ void FillFromHeader(const journal::FileHeader& header, Snapshot& snapshot) {
   process.host = FixedString(header.host);
   process.executable = FixedString(header.executable);
   process.working_directory = FixedString(header.working_directory);
-  process.command_line = ParseArguments(
-      header.command_line, std::min<std::size_t>(header.command_line_bytes, sizeof(header.command_line)));
+  process.command_line = ParseArguments(header.command_line,
+                                        std::min<std::size_t>(header.command_line_bytes, sizeof(header.command_line)));
   process.command_line_cut = header.command_line_cut != 0;
   process.start_realtime_ns = static_cast<std::int64_t>(header.start_realtime_ns);
   process.launcher = ParsePairs(FixedString(header.launcher_facts));

@@ -8,7 +8,7 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::size_t kBufferBytes = 64u << 10;
-constexpr std::size_t kMaxDepth = 128;            // a deeper text is an attack on the stack, not a snapshot
+constexpr std::size_t kMaxDepth = 128;              // a deeper text is an attack on the stack, not a snapshot
 constexpr std::size_t kMaxStringBytes = 16u << 20;  // names of functions are the longest strings of a snapshot
 
 std::string Shown(int character) {

@@ -1,5 +1,5 @@
-// Reads JSON (RFC 8259) from a stream, piece by piece: the text is never in memory as a whole, errors have a place (byte
-// and JSON path), and a file that is no JSON fails at its first bytes, however long it is.
+// Reads JSON (RFC 8259) from a stream, piece by piece: the text is never in memory as a whole, errors have a place
+// (byte and JSON path), and a file that is no JSON fails at its first bytes, however long it is.
 //
 //   JsonReader in(source);
 //   if (in.EnterObject()) {

@@ -59,8 +59,8 @@ int OpenDebugFile(const std::string& path, const DebugSearch& search) {
   return descriptor;
 }
 
-int FindDebugFile(Dwfl_Module*, void** userdata, const char*, Dwarf_Addr, const char* file_name,
-                  const char* debuglink, GElf_Word, char** found_name) {
+int FindDebugFile(Dwfl_Module*, void** userdata, const char*, Dwarf_Addr, const char* file_name, const char* debuglink,
+                  GElf_Word, char** found_name) {
   const auto* search = static_cast<const DebugSearch*>(*userdata);
   if (search == nullptr) return -1;
   std::vector<std::string> candidates;

@@ -16,8 +16,8 @@ struct JournalWriter {
 
 enum class WriterState {
   kRuns,
-  kGone,      // no such process, or another one with the same number
-  kExecuted,  // the process runs another program now: it has no mapping of the journal any more
+  kGone,       // no such process, or another one with the same number
+  kExecuted,   // the process runs another program now: it has no mapping of the journal any more
   kElsewhere,  // another host: cannot be told
 };
 WriterState StateOf(const JournalWriter& writer);

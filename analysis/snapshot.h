@@ -31,15 +31,15 @@ struct Frame {
 
 struct Stack {
   std::vector<std::uint32_t> frames;  // innermost first
-  bool truncated = false;      // deeper than the recorder's limit: outer frames are missing
-  bool unwind_failed = false;  // the unwinder stopped early: outer frames are missing
+  bool truncated = false;             // deeper than the recorder's limit: outer frames are missing
+  bool unwind_failed = false;         // the unwinder stopped early: outer frames are missing
   friend auto operator<=>(const Stack&, const Stack&) = default;
 };
 
 struct Module {
   std::string path;
   bool path_cut = false;  // longer than the journal holds: only its beginning is known
-  std::string build_id;  // hex, empty if none
+  std::string build_id;   // hex, empty if none
   std::uint64_t load_bias = 0, begin = 0, end = 0;
 };
 
@@ -55,18 +55,31 @@ struct Device {
   std::uint32_t ordinal = 0;
   std::string name, uuid;
   std::uint64_t total_bytes = 0;
-  std::uint32_t compute_capability = 0;  // major * 10 + minor
+  std::uint32_t compute_capability = 0;          // major * 10 + minor
   std::uint64_t live_bytes = 0, live_count = 0;  // program's device memory, as requested
   std::uint64_t peak_bytes = 0;
   std::int64_t peak_ns = 0;
   std::uint64_t reserved_bytes = 0, reserved_peak_bytes = 0, quarantined_bytes = 0;  // of our pool
-  std::uint64_t driver_free_at_start = 0;  // 0: not known
+  std::uint64_t driver_free_at_start = 0;                                            // 0: not known
 };
 
 // Names in JSON are the lower-case words: "device", "pitched", ... (see ToString/FromString in snapshot_names.h).
 enum class AllocationKind : std::uint8_t {
-  kNone, kDevice, kPitched, kManaged, kStreamOrdered, kFromPool, kArray, kMipmappedArray, kVirtual, kImported,
-  kModuleData, kPoolSegment, kHostPinned, kHostRegistered, kHostVirtual,
+  kNone,
+  kDevice,
+  kPitched,
+  kManaged,
+  kStreamOrdered,
+  kFromPool,
+  kArray,
+  kMipmappedArray,
+  kVirtual,
+  kImported,
+  kModuleData,
+  kPoolSegment,
+  kHostPinned,
+  kHostRegistered,
+  kHostVirtual,
 };
 bool IsDeviceMemory(AllocationKind kind);  // counts against a device: kDevice..kVirtual and kModuleData
 
@@ -84,7 +97,15 @@ struct LiveAllocation {
 };
 
 enum class EventType : std::uint8_t {
-  kNone, kAllocate, kFree, kFreeFailed, kAllocateFailed, kSynchronize, kContextDestroyed, kSegmentAllocate, kSegmentFree,
+  kNone,
+  kAllocate,
+  kFree,
+  kFreeFailed,
+  kAllocateFailed,
+  kSynchronize,
+  kContextDestroyed,
+  kSegmentAllocate,
+  kSegmentFree,
   kStepMark,
 };
 

@@ -40,7 +40,8 @@ class Checker {
 
 void CheckTables(const Snapshot& snapshot, Checker& check) {
   if (snapshot.strings.empty() || !snapshot.strings[0].empty()) check.Report("strings", 0, "must be the empty string");
-  if (snapshot.frames.empty() || snapshot.frames[0] != Frame{}) check.Report("frames.kind", 0, "must be the empty frame");
+  if (snapshot.frames.empty() || snapshot.frames[0] != Frame{})
+    check.Report("frames.kind", 0, "must be the empty frame");
   if (snapshot.stacks.empty() || snapshot.stacks[0] != Stack{}) check.Report("stacks.frames", 0, "must be empty");
   const std::size_t strings = snapshot.strings.size();
   for (std::size_t i = 0; i < snapshot.frames.size(); ++i) {

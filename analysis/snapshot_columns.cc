@@ -7,7 +7,9 @@
 namespace cuheap::analysis {
 namespace {
 
-std::string Place(const std::string& column, std::size_t row) { return "$." + column + "[" + std::to_string(row) + "]"; }
+std::string Place(const std::string& column, std::size_t row) {
+  return "$." + column + "[" + std::to_string(row) + "]";
+}
 
 std::optional<Inconsistency> CheckLengths(const std::string& table,
                                           std::initializer_list<std::pair<const char*, std::size_t>> columns) {
@@ -29,9 +31,11 @@ class Translation {
   explicit Translation(const std::vector<std::string>& words) {
     for (const std::string& word : words) values_.push_back(FromString<Enum>(word).value_or(Enum{}));
   }
-  std::optional<Inconsistency> Apply(const std::string& column, std::size_t row, std::uint8_t number, Enum& value) const {
+  std::optional<Inconsistency> Apply(const std::string& column, std::size_t row, std::uint8_t number,
+                                     Enum& value) const {
     if (number >= values_.size()) {
-      return Inconsistency{Place(column, row), std::to_string(number) + " is no index of its list in \"words\", which has " +
+      return Inconsistency{Place(column, row), std::to_string(number) +
+                                                   " is no index of its list in \"words\", which has " +
                                                    std::to_string(values_.size()) + " entries"};
     }
     value = values_[number];
@@ -129,8 +133,9 @@ std::optional<Inconsistency> MakeLive(const char* name, const LiveColumns& colum
   return std::nullopt;
 }
 
-std::optional<Inconsistency> MakeEventEnums(const std::vector<std::uint8_t>& type, const std::vector<std::uint8_t>& kind,
-                                            const WordLists& words, Events& events) {
+std::optional<Inconsistency> MakeEventEnums(const std::vector<std::uint8_t>& type,
+                                            const std::vector<std::uint8_t>& kind, const WordLists& words,
+                                            Events& events) {
   const Translation<EventType> types(words.event_type);
   const Translation<AllocationKind> kinds(words.allocation_kind);
   events.type.assign(type.size(), EventType{});

@@ -46,8 +46,9 @@ std::optional<Inconsistency> MakeStacks(StackColumns& columns, std::vector<Stack
 std::optional<Inconsistency> MakeLive(const char* name, const LiveColumns& columns, const WordLists& words,
                                       std::vector<LiveAllocation>& table);
 // The enum columns of events: from numbers of the file's lists to values.
-std::optional<Inconsistency> MakeEventEnums(const std::vector<std::uint8_t>& type, const std::vector<std::uint8_t>& kind,
-                                            const WordLists& words, Events& events);
+std::optional<Inconsistency> MakeEventEnums(const std::vector<std::uint8_t>& type,
+                                            const std::vector<std::uint8_t>& kind, const WordLists& words,
+                                            Events& events);
 
 }  // namespace cuheap::analysis
 

@@ -148,9 +148,9 @@ std::vector<Field> FieldsOf(Device& device) {
 }
 
 std::vector<Field> FieldsOf(Module& module) {
-  return {Scalar("path", module.path),           Scalar("path_cut", module.path_cut),
-          Scalar("build_id", module.build_id),   Scalar("load_bias", module.load_bias),
-          Scalar("begin", module.begin),         Scalar("end", module.end)};
+  return {Scalar("path", module.path),         Scalar("path_cut", module.path_cut),
+          Scalar("build_id", module.build_id), Scalar("load_bias", module.load_bias),
+          Scalar("begin", module.begin),       Scalar("end", module.end)};
 }
 
 std::vector<Field> FieldsOf(ThreadInfo& thread) {
@@ -164,8 +164,8 @@ std::vector<Field> FieldsOf(Note& note) {
 }
 
 std::vector<Field> FieldsOf(FrameColumns& frames) {
-  return {Array("kind", frames.kind),     Array("function", frames.function), Array("file", frames.file),
-          Array("line", frames.line),     Array("module", frames.module),     Array("offset", frames.offset),
+  return {Array("kind", frames.kind),          Array("function", frames.function), Array("file", frames.file),
+          Array("line", frames.line),          Array("module", frames.module),     Array("offset", frames.offset),
           Booleans("inlined", frames.inlined), Array("reason", frames.reason)};
 }
 
@@ -183,12 +183,12 @@ std::vector<Field> FieldsOf(StackColumns& stacks) {
 }
 
 std::vector<Field> FieldsOf(LiveColumns& table) {
-  return {Array("id", table.id),         Array("address", table.address),
-          Array("bytes", table.bytes),   Array("reserved_bytes", table.reserved_bytes),
-          Array("stream", table.stream), Array("context", table.context),
+  return {Array("id", table.id),           Array("address", table.address),
+          Array("bytes", table.bytes),     Array("reserved_bytes", table.reserved_bytes),
+          Array("stream", table.stream),   Array("context", table.context),
           Array("time_ns", table.time_ns), Array("stack", table.stack),
-          Array("thread", table.thread), Array("device", table.device),
-          Array("kind", table.kind),     Array("allocator", table.allocator),
+          Array("thread", table.thread),   Array("device", table.device),
+          Array("kind", table.kind),       Array("allocator", table.allocator),
           Booleans("served", table.served)};
 }
 
@@ -206,7 +206,7 @@ struct Draft {
 
 std::vector<Field> EventFields(Draft& draft) {
   Events& events = draft.snapshot.events;
-  return {Array("type", draft.event_type), Array("time_ns", events.time_ns), Array("id", events.id),
+  return {Array("type", draft.event_type),  Array("time_ns", events.time_ns), Array("id", events.id),
           Array("address", events.address), Array("bytes", events.bytes),     Array("stream", events.stream),
           Array("stack", events.stack),     Array("thread", events.thread),   Array("device", events.device),
           Array("kind", draft.event_kind),  Array("flags", events.flags),     Array("result", events.result)};

@@ -8,14 +8,20 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 constexpr std::array kFrameKinds = {"none"sv, "native"sv, "python"sv};
-constexpr std::array kAllocationKinds = {
-    "none"sv,     "device"sv,   "pitched"sv,     "managed"sv,      "stream_ordered"sv,
-    "from_pool"sv, "array"sv,   "mipmapped_array"sv, "virtual"sv,  "imported"sv,
-    "module_data"sv, "pool_segment"sv, "host_pinned"sv, "host_registered"sv, "host_virtual"sv};
+constexpr std::array kAllocationKinds = {"none"sv,           "device"sv,          "pitched"sv,     "managed"sv,
+                                         "stream_ordered"sv, "from_pool"sv,       "array"sv,       "mipmapped_array"sv,
+                                         "virtual"sv,        "imported"sv,        "module_data"sv, "pool_segment"sv,
+                                         "host_pinned"sv,    "host_registered"sv, "host_virtual"sv};
 constexpr std::array kAllocators = {"program"sv, "pytorch"sv, "cuheap"sv};
-constexpr std::array kEventTypes = {"none"sv,        "allocate"sv,          "free"sv,
-                                    "free_failed"sv, "allocate_failed"sv,   "synchronize"sv,
-                                    "context_destroyed"sv, "segment_allocate"sv, "segment_free"sv,
+constexpr std::array kEventTypes = {"none"sv,
+                                    "allocate"sv,
+                                    "free"sv,
+                                    "free_failed"sv,
+                                    "allocate_failed"sv,
+                                    "synchronize"sv,
+                                    "context_destroyed"sv,
+                                    "segment_allocate"sv,
+                                    "segment_free"sv,
                                     "step_mark"sv};
 
 // A value added to an enum without its word would be written as "unknown".

@@ -189,14 +189,14 @@ JournalBuilder DistinctJournal() {
   // Two chains whose times alternate, so that the merge shows.
   using Type = journal::EventType;
   builder.AddEvents(1, 1,
-                    {{Type::kAllocate, 1'000'100, 0xA1, 0xB1, 0xC1, 0xD1, first, 1, journal::AllocationKind::kPitched, 3,
-                      journal::kDuringCapture, 0},
+                    {{Type::kAllocate, 1'000'100, 0xA1, 0xB1, 0xC1, 0xD1, first, 1, journal::AllocationKind::kPitched,
+                      3, journal::kDuringCapture, 0},
                      {Type::kFree, 1'000'300, 0xA3, 0xB3, 0xC3, 0xD3, 0, 2, journal::AllocationKind::kVirtual, 0xFFFF,
                       journal::kFreedAtShutdown, 0}});
-  builder.AddEvents(2, 1,
-                    {{Type::kAllocateFailed, 1'000'200, 0, 0xB2, 0, 0xD2, second, 2, journal::AllocationKind::kManaged, 1, 0,
-                      2},
-                     {Type::kStepMark, 1'000'300, 0, 0xB4, 0, 0, 0, 1, journal::AllocationKind::kNone, 0, 0, 0}});
+  builder.AddEvents(
+      2, 1,
+      {{Type::kAllocateFailed, 1'000'200, 0, 0xB2, 0, 0xD2, second, 2, journal::AllocationKind::kManaged, 1, 0, 2},
+       {Type::kStepMark, 1'000'300, 0, 0xB4, 0, 0, 0, 1, journal::AllocationKind::kNone, 0, 0, 0}});
   return builder;
 }
 

@@ -140,7 +140,8 @@ TEST(JournalDamageTest, AnExtentThatClaimsTheRestOfTheFileHidesNoOther) {
 TEST(JournalDamageTest, ADirectoryThatNamesOneExtentThousandsOfTimesIsReadOnce) {
   JournalBuilder builder = DistinctJournal();
   const journal::Extent events = builder.header().extents[IndexOf(builder, ExtentKind::kEvents)];
-  for (std::uint32_t i = builder.header().extent_count; i < journal::kMaxExtents; ++i) builder.header().extents[i] = events;
+  for (std::uint32_t i = builder.header().extent_count; i < journal::kMaxExtents; ++i)
+    builder.header().extents[i] = events;
   builder.header().extent_count = UINT32_MAX;
   const auto snapshot = ReadAny(builder.bytes(), "repeated");
   ASSERT_TRUE(snapshot.ok());

@@ -90,7 +90,8 @@ void Work(std::uint64_t t, Truth& truth, std::uint64_t seed) {
   }
 }
 
-pid_t StartWorker(const TemporaryDirectory& directory, Shared& truth, std::uint64_t seed, std::uint64_t max_event_bytes) {
+pid_t StartWorker(const TemporaryDirectory& directory, Shared& truth, std::uint64_t seed,
+                  std::uint64_t max_event_bytes) {
   return StartChild([&, seed, max_event_bytes] {
     recorder::StartOptions options;
     options.directory = directory.path().c_str();
@@ -159,7 +160,8 @@ void ExpectReplayGivesLive(const Snapshot& snapshot, std::uint64_t missing_frees
   std::set<std::uint64_t> replayed;
   const Events& events = snapshot.events;
   for (std::size_t i = 0; i < events.size(); ++i) {
-    if (events.type[i] == EventType::kAllocate || events.type[i] == EventType::kFreeFailed) replayed.insert(events.id[i]);
+    if (events.type[i] == EventType::kAllocate || events.type[i] == EventType::kFreeFailed)
+      replayed.insert(events.id[i]);
     if (events.type[i] == EventType::kFree) replayed.erase(events.id[i]);
   }
   std::set<std::uint64_t> live;

@@ -88,8 +88,9 @@ TEST(JsonReaderTest, StringsAreDecoded) {
   EXPECT_EQ(ReadOne<std::string>(R"("\u0041\u00e9\u20AC\ud83d\ude00")").value, "A\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
   EXPECT_EQ(ReadOne<std::string>("\"\xF0\x9F\x98\x80\"").value, "\xF0\x9F\x98\x80");
   EXPECT_EQ(ReadOne<std::string>(R"("\u0000")").value, std::string(1, '\0'));
-  for (const char* text : {"\"\x80\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF4\x90\x80\x80\"", "\"\xE2\x82\"", "\"\n\"",
-                           R"("\x")", R"("\u12G4")", R"("\ud800")", R"("\udc00")", R"("\ud800\u0041")", "\"abc", "'a'"}) {
+  for (const char* text :
+       {"\"\x80\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF4\x90\x80\x80\"", "\"\xE2\x82\"", "\"\n\"", R"("\x")",
+        R"("\u12G4")", R"("\ud800")", R"("\udc00")", R"("\ud800\u0041")", "\"abc", "'a'"}) {
     EXPECT_FALSE(ReadOne<std::string>(text).ok) << text;
   }
 }
@@ -132,7 +133,8 @@ TEST(JsonReaderTest, ErrorsNameByteAndPath) {
 }
 
 TEST(JsonReaderTest, ATextThatEndsSaysSo) {
-  for (const char* text : {"{", "{\"a", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "[", "[1", "[1,", "[\"\\u12", "[tru"}) {
+  for (const char* text :
+       {"{", "{\"a", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "[", "[1", "[1,", "[\"\\u12", "[tru"}) {
     Pieces source(text);
     JsonReader in(source);
     EXPECT_FALSE(in.Skip() && in.ExpectEnd()) << text;
@@ -158,10 +160,49 @@ TEST(JsonReaderTest, DepthAndLengthsAreBounded) {
 // The grammar, against another implementation: random texts that are JSON or nearly so. (Exponents end in a space: the
 // other parser also refuses numbers that a double cannot hold.)
 TEST(JsonReaderTest, AcceptsExactlyWhatAnotherParserAccepts) {
-  const std::vector<std::string> parts = {
-      "{", "}", "[", "]", ",", ":", "\"a\"", "\"\"", "1", "0", "-", "-0", "1.5", "1.", ".5", "1e5 ", "1E+1 ", "1E+ ", "01", "true",
-      "false", "null", "tru", " ", "\n", "\t", "\"\\n\"", "\"\\u00e9\"", "\"\\ud800\\udc00\"", "\"\\ud800\"", "\"\\q\"",
-      "\"\xC3\xA9\"", "\"\xC3\"", "\"\xED\xA0\x80\"", "\"", "\\", "\x01", "x", "{\"k\":1}", "[1,2]", "[]", "{}", "\"k\":"};
+  const std::vector<std::string> parts = {"{",
+                                          "}",
+                                          "[",
+                                          "]",
+                                          ",",
+                                          ":",
+                                          "\"a\"",
+                                          "\"\"",
+                                          "1",
+                                          "0",
+                                          "-",
+                                          "-0",
+                                          "1.5",
+                                          "1.",
+                                          ".5",
+                                          "1e5 ",
+                                          "1E+1 ",
+                                          "1E+ ",
+                                          "01",
+                                          "true",
+                                          "false",
+                                          "null",
+                                          "tru",
+                                          " ",
+                                          "\n",
+                                          "\t",
+                                          "\"\\n\"",
+                                          "\"\\u00e9\"",
+                                          "\"\\ud800\\udc00\"",
+                                          "\"\\ud800\"",
+                                          "\"\\q\"",
+                                          "\"\xC3\xA9\"",
+                                          "\"\xC3\"",
+                                          "\"\xED\xA0\x80\"",
+                                          "\"",
+                                          "\\",
+                                          "\x01",
+                                          "x",
+                                          "{\"k\":1}",
+                                          "[1,2]",
+                                          "[]",
+                                          "{}",
+                                          "\"k\":"};
   std::mt19937_64 random(3);
   int accepted = 0;
   for (int round = 0; round < 60'000; ++round) {

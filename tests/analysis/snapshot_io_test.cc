@@ -43,9 +43,7 @@ class SnapshotIoTest : public testing::Test {
     text << file.rdbuf();
     return text.str();
   }
-  static void Put(const std::string& path, const std::string& text) {
-    std::ofstream(path, std::ios::binary) << text;
-  }
+  static void Put(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
   fs::path folder_;
 };
@@ -115,10 +113,14 @@ TEST_F(SnapshotIoTest, AFailedWriteIsAnErrorAndLeavesNothing) {
 
 TEST_F(SnapshotIoTest, BytesThatAreNotUtf8AreReplaced) {
   Snapshot snapshot;
-  snapshot.process.working_directory = "a\xFF" "b";
+  snapshot.process.working_directory =
+      "a\xFF"
+      "b";
   const auto loaded = LoadSnapshotFromMemory(SnapshotToJson(snapshot), "x");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_EQ(loaded->process.working_directory, "a\xEF\xBF\xBD" "b");
+  EXPECT_EQ(loaded->process.working_directory,
+            "a\xEF\xBF\xBD"
+            "b");
 }
 
 TEST_F(SnapshotIoTest, TablesLargerThanEveryBufferComeBack) {

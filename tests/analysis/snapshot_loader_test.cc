@@ -36,7 +36,8 @@ std::string ErrorOf(const std::string& text) {
 std::string ErrorOf(const Json& json) { return ErrorOf(json.dump()); }
 
 TEST(SnapshotLoaderTest, OrderAndWhiteSpaceDoNotMatter) {
-  const auto loaded = LoadSnapshotFromMemory(nlohmann::json::parse(SnapshotToJson(DistinctSnapshot())).dump(3), "sorted");
+  const auto loaded =
+      LoadSnapshotFromMemory(nlohmann::json::parse(SnapshotToJson(DistinctSnapshot())).dump(3), "sorted");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   ExpectSameSnapshot(DistinctSnapshot(), *loaded);
 }
@@ -116,7 +117,8 @@ TEST(SnapshotLoaderTest, EveryMissingMemberIsNamed) {
     for (const auto& inner : rows[1].items()) {
       Json json = Sound();
       json[table][1].erase(inner.key());
-      EXPECT_THAT(ErrorOf(json), AllOf(HasSubstr("no member \"" + inner.key() + "\""), HasSubstr("$." + std::string(table))));
+      EXPECT_THAT(ErrorOf(json),
+                  AllOf(HasSubstr("no member \"" + inner.key() + "\""), HasSubstr("$." + std::string(table))));
     }
   }
 }
@@ -135,7 +137,8 @@ TEST(SnapshotLoaderTest, EveryWrongTypeIsAnErrorAtItsPlace) {
       if (!inner_value.is_array() || inner_value.empty()) continue;
       json = Sound();
       json[name][inner].back() = inner_value.back().is_string() ? Json(1) : Json("text");
-      EXPECT_THAT(ErrorOf(json), HasSubstr("$." + name + "." + inner + "[" + std::to_string(inner_value.size() - 1) + "]"));
+      EXPECT_THAT(ErrorOf(json),
+                  HasSubstr("$." + name + "." + inner + "[" + std::to_string(inner_value.size() - 1) + "]"));
     }
   }
 }
@@ -146,17 +149,18 @@ TEST(SnapshotLoaderTest, ColumnsMustHaveOneLength) {
     for (const auto& column : columns.items()) {
       Json json = Sound();
       json[table][column.key()].erase(0);
-      EXPECT_THAT(ErrorOf(json), AllOf(HasSubstr("$." + std::string(table) + "."), HasSubstr("elements, but"))) << table;
+      EXPECT_THAT(ErrorOf(json), AllOf(HasSubstr("$." + std::string(table) + "."), HasSubstr("elements, but")))
+          << table;
     }
   }
 }
 
 TEST(SnapshotLoaderTest, IndicesMustBeInRange) {
   const std::vector<std::pair<const char*, const char*>> columns = {
-      {"frames", "function"}, {"frames", "file"},  {"frames", "reason"}, {"frames", "module"},  {"frames", "kind"},
-      {"live", "stack"},      {"live", "thread"},  {"live", "kind"},     {"live", "allocator"}, {"segments", "stack"},
-      {"events", "stack"},    {"events", "thread"}, {"events", "type"},  {"events", "kind"},    {"stacks", "truncated"},
-      {"stacks", "unwind_failed"}};
+      {"frames", "function"}, {"frames", "file"},    {"frames", "reason"},    {"frames", "module"},
+      {"frames", "kind"},     {"live", "stack"},     {"live", "thread"},      {"live", "kind"},
+      {"live", "allocator"},  {"segments", "stack"}, {"events", "stack"},     {"events", "thread"},
+      {"events", "type"},     {"events", "kind"},    {"stacks", "truncated"}, {"stacks", "unwind_failed"}};
   for (const auto& [table, column] : columns) {
     Json json = Sound();
     const std::size_t last = json[table][column].size() - 1;
@@ -247,8 +251,8 @@ TEST_F(SnapshotFileTest, DamagedCompressionIsNamed) {
 }
 
 TEST_F(SnapshotFileTest, ACompressedFileMadeToExhaustMemoryIsRefused) {
-  const std::string bomb = Compress(R"({"format":"cuheap-snapshot","version":1,"later":")" + std::string(10, 'x') + "\",\"more\":[" +
-                                    std::string(100 << 20, ' '));
+  const std::string bomb = Compress(R"({"format":"cuheap-snapshot","version":1,"later":")" + std::string(10, 'x') +
+                                    "\",\"more\":[" + std::string(100 << 20, ' '));
   ASSERT_LT(bomb.size(), 100u << 10);
   EXPECT_THAT(ErrorOfFile(Put("bomb.zst", bomb)), HasSubstr("thousandfold"));
 }

@@ -32,7 +32,8 @@ std::string BuildIdOf(const dl_phdr_info& info) {
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     if (info.dlpi_phdr[i].p_type != PT_NOTE) continue;
     const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
-    const auto* end = reinterpret_cast<const ElfW(Nhdr)*>(reinterpret_cast<const char*>(note) + info.dlpi_phdr[i].p_memsz);
+    const auto* end =
+        reinterpret_cast<const ElfW(Nhdr)*>(reinterpret_cast<const char*>(note) + info.dlpi_phdr[i].p_memsz);
     while (note < end) {
       const char* name = reinterpret_cast<const char*>(note + 1);
       const auto* bytes = reinterpret_cast<const unsigned char*>(name + (note->n_namesz + 3) / 4 * 4);
@@ -102,7 +103,8 @@ class SymboliserTest : public testing::Test {
   std::string Copy(const std::string& name, const std::string& options) const {
     const std::string path = (folder_ / name).string();
     fs::create_directories(fs::path(path).parent_path());
-    const std::string command = std::string(CUHEAP_OBJCOPY) + " " + options + " '" + outer_.module.path + "' '" + path + "'";
+    const std::string command =
+        std::string(CUHEAP_OBJCOPY) + " " + options + " '" + outer_.module.path + "' '" + path + "'";
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return path;
   }

@@ -13,9 +13,9 @@ int main(int argc, char** argv) {
   const std::string folder = argv[1];
   const auto journal = ReadJournalFromMemory(DistinctJournal().bytes(), "distinct.journal");
   if (!journal.ok()) return 1;
-  for (const auto& [name, snapshot] : {std::pair<const char*, Snapshot>("distinct", DistinctSnapshot()),
-                                       std::pair<const char*, Snapshot>("empty", Snapshot{}),
-                                       std::pair<const char*, Snapshot>("journal", *journal)}) {
+  for (const auto& [name, snapshot] :
+       {std::pair<const char*, Snapshot>("distinct", DistinctSnapshot()),
+        std::pair<const char*, Snapshot>("empty", Snapshot{}), std::pair<const char*, Snapshot>("journal", *journal)}) {
     const absl::Status written = WriteSnapshot(snapshot, folder + "/" + name + ".json");
     if (!written.ok()) {
       std::fprintf(stderr, "%s\n", std::string(written.message()).c_str());
