@@ -230,7 +230,8 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
   for (const LeakFinding& finding : report_.findings) {
     if (finding.leak_class != leak_class) continue;
     if (shown++ == canvas_.top()) break;
-    std::string how(Grows(finding.shape) ? GrowthPhrase(finding) : HeldPhrase(finding.shape));
+    const bool told = Grows(finding.shape) && finding.shape != GrowthShape::kOverTime;
+    std::string how(told ? GrowthPhrase(finding) : HeldPhrase(finding.shape));
     if (!finding.library.empty()) how += ", " + finding.library;
     if (finding.scope != Scope{}) how += ", " + ScopeName(finding.scope);
     how = "  [" + how + "]";

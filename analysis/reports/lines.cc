@@ -62,6 +62,9 @@ class Chooser {
   // What the rule chooses; none: no stack.
   std::optional<Choice> Choose(const Stack& stack) const {
     for (const ModuleClass wanted : {ModuleClass::kUser, ModuleClass::kPackage, ModuleClass::kCudaLibrary}) {
+      if (wanted == ModuleClass::kPackage) {
+        if (const auto position = TorchOperator(stack)) return Choice{*position, LineBasis::kFunction};
+      }
       for (const LineBasis basis : {LineBasis::kLine, LineBasis::kFunction, LineBasis::kModule}) {
         const std::size_t position = Next(stack, 0, wanted, basis);
         if (position != stack.frames.size()) return Choice{position, basis};
@@ -106,6 +109,24 @@ class Chooser {
   }
 
  private:
+  // See rule 4: what PyTorch was asked to do, from the frames between the allocation and the interpreter.
+  std::optional<std::size_t> TorchOperator(const Stack& stack) const {
+    std::optional<std::size_t> chosen;
+    for (std::size_t position = 0; position < stack.frames.size(); ++position) {
+      if (stack.frames[position] >= snapshot_.frames.size()) continue;
+      const Frame& frame = snapshot_.frames[stack.frames[position]];
+      const ModuleClass module_class = ClassOf(frame);
+      if (module_class == ModuleClass::kInterpreter || frame.kind == FrameKind::kPython) break;
+      if (module_class != ModuleClass::kPackage || Ignored(frame)) continue;
+      const std::string_view function = Text(frame.function);
+      if (function.starts_with("at::_ops::") && function.find("::call(") != std::string_view::npos) chosen = position;
+      if (function.starts_with("torch::autograd::generated::") && function.find("::apply(") != std::string_view::npos) {
+        return position;
+      }
+    }
+    return chosen;
+  }
+
   std::size_t Next(const Stack& stack, std::size_t from, ModuleClass wanted, LineBasis basis) const {
     for (std::size_t position = from; position < stack.frames.size(); ++position) {
       if (stack.frames[position] >= snapshot_.frames.size()) continue;

@@ -10,7 +10,8 @@
 //   2. else the first frame in a user module that has a function name and is not the CUDA runtime linked statically;
 //   3. else the first frame in a user module at all, as module and offset (no symbols);
 //   4. else the same three questions for frames of installed packages (site-packages: PyTorch, CuPy, ...), then for
-//      CUDA libraries, so that a workspace is charged to the library that keeps it;
+//      CUDA libraries, so that a workspace is charged to the library that keeps it. Of PyTorch's many frames the one is
+//      taken that says what it was asked to do: the autograd node (AddmmBackward0) or the outermost operator (linear);
 //   5. else "(no stack)".
 // A frame that matches one of LineRule::ignore is never chosen: with it a wrapper such as `my::DeviceAlloc` gives way
 // to its caller.

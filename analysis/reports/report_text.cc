@@ -273,12 +273,12 @@ std::string FolderOf(const Report& report, const std::string& file) {
 }
 
 std::string ShowLine(const Report& report, const CodeLine& line, std::size_t width, bool utf8) {
-  if (line.basis != LineBasis::kLine)
-    return Clip(line.basis == LineBasis::kFunction
-                    ? ShortFunction(line.function, width) +
-                          (line.module.empty() ? "" : " in " + line.module.substr(line.module.rfind('/') + 1))
-                    : Describe(line),
-                width, utf8);
+  if (line.basis == LineBasis::kFunction) {
+    const std::string module = line.module.empty() ? "" : " in " + line.module.substr(line.module.rfind('/') + 1);
+    const std::size_t room = width > Columns(module) + 20 ? width - Columns(module) : 20;
+    return Clip(ShortFunction(line.function, room) + module, width, utf8);
+  }
+  if (line.basis != LineBasis::kLine) return Clip(Describe(line), width, utf8);
   const std::string function = line.function.empty() ? "" : "  " + ShortFunction(line.function, 40);
   const std::string number = ":" + std::to_string(line.line);
   const std::size_t taken = Columns(number) + Columns(function);
@@ -290,8 +290,11 @@ std::string RenderText(const Report& report, const TextOptions& options) { retur
 
 std::string RenderSummary(const Report& report, const TextOptions& options) {
   std::string text;
+  std::uint64_t most = 0;
+  for (const ScopeTotals& totals : report.totals) most = std::max(most, totals.peak_bytes);
   for (const ScopeTotals& totals : report.totals) {
-    if (totals.peak_bytes == 0) continue;
+    // A few pinned bytes are in every PyTorch process.
+    if (totals.peak_bytes == 0 || (totals.scope.host && totals.peak_bytes < most / 100)) continue;
     text += "peak of " + ScopeName(totals.scope) + ": " + BytesBoth(totals.peak_bytes) +
             StepPhrase(report, totals.peak_ns) + "\n";
   }

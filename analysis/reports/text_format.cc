@@ -91,6 +91,11 @@ std::string ShortFunction(std::string_view function, std::size_t width) {
     if (const std::size_t space = name.rfind(' '); space != std::string::npos && space + 1 < name.size())
       name.erase(0, space + 1);
   }
+  // The last words of a qualified name tell more than the first.
+  for (std::size_t at = name.find("::"); name.size() > width && at != std::string::npos; at = name.find("::")) {
+    if (const std::size_t open = name.find_first_of("<( "); open < at) break;
+    name.erase(0, at + 2);
+  }
   return Clip(name, width, false);
 }
 

@@ -96,6 +96,20 @@ TEST_F(LineTableTest, PackagesAndCudaLibrariesOnlyIfThereIsNoUser) {
   EXPECT_EQ(LineOf(4711), "(no stack)");
 }
 
+TEST_F(LineTableTest, PyTorchIsToldByWhatItWasAskedToDo) {
+  const char* const torch = "/v/site-packages/torch/lib/libtorch_cpu.so";
+  const Sketch allocator{torch, "", 0, "c10::cuda::CUDACachingAllocator::malloc(unsigned long)"};
+  const Sketch inner{torch, "", 0, "at::_ops::addmm::call(at::Tensor const&)"};
+  const Sketch outer{torch, "", 0, "at::_ops::linear::call(at::Tensor const&)"};
+  const Sketch backward{torch, "", 0, "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&)"};
+  const Sketch python{"/usr/bin/python3.11", "", 0, "_PyEval_EvalFrameDefault"};
+  EXPECT_EQ(LineOf(Stack({kRuntime, allocator, inner, outer, python, backward})),
+            "at::_ops::linear::call(at::Tensor const&) in libtorch_cpu.so");
+  EXPECT_EQ(LineOf(Stack({kRuntime, allocator, inner, backward, outer})),
+            "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&) in libtorch_cpu.so");
+  EXPECT_EQ(LineOf(Stack({kRuntime, allocator, inner, outer, kMain})), "/opt/me/main.cc:9");
+}
+
 TEST_F(LineTableTest, IgnoredFramesGiveWayToTheirCallers) {
   const std::uint32_t stack = Stack({kRuntime, {"/opt/me/train", "/opt/me/buffer.h", 3, "my::Buffer::Buffer"}, kMain});
   EXPECT_EQ(LineOf(stack), "/opt/me/buffer.h:3");

@@ -204,6 +204,8 @@ TEST(TextFormatTest, Functions) {
   EXPECT_EQ(ShortFunction("operator<<(std::ostream&, X)"), "operator<<");
   EXPECT_EQ(ShortFunction("main"), "main");
   EXPECT_EQ(ShortFunction(std::string(100, 'x'), 10), "xxxxxxx...");
+  EXPECT_EQ(ShortFunction("c10::cuda::Native::DeviceCachingAllocator::malloc(unsigned long)", 32),
+            "DeviceCachingAllocator::malloc");
 }
 
 TEST(TextFormatTest, Paths) {
