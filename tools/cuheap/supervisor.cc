@@ -58,9 +58,15 @@ bool IsStopped(pid_t pid) {
   return end != std::string_view::npos && end + 2 < content.size() && content[end + 2] == 'T';
 }
 
-void PassOn(pid_t pid, const siginfo_t& info) {
+void PassOn(pid_t program, const siginfo_t& info) {
   if (info.si_code == SI_KERNEL) return;  // from the terminal: the program has it already
-  if (info.si_signo == SIGCONT && !IsStopped(pid)) return;
+  pid_t pid = program;
+  if (info.si_pid == program) {
+    // The program signals its parent, which it takes to be who started us.
+    pid = getppid();
+    if (pid <= 1) return;
+  }
+  if (info.si_signo == SIGCONT && pid == program && !IsStopped(pid)) return;
   if (info.si_code == SI_QUEUE) {
     sigqueue(pid, info.si_signo, info.si_value);
   } else {
@@ -73,13 +79,13 @@ int WaitForEnd(pid_t pid, const sigset_t& all) {
     siginfo_t info{};
     if (sigwaitinfo(&all, &info) < 0) continue;
     if (info.si_signo != SIGCHLD) {
-      if (info.si_pid != pid || info.si_code == SI_KERNEL) PassOn(pid, info);
+      PassOn(pid, info);
       continue;
     }
     int status = 0;
     while (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid) {
       if (!WIFSTOPPED(status)) return status;
-      kill(getpid(), SIGSTOP);
+      if (IsStopped(pid)) kill(getpid(), SIGSTOP);
       // Continued: the program was as well if the shell continued the group; if somebody continued us only, SIGCONT
       // waits.
     }

@@ -30,6 +30,8 @@ class SyntheticProgram {
     snapshot_.devices.push_back({});
     snapshot_.devices[0].name = "Test GPU";
     snapshot_.devices[0].total_bytes = std::uint64_t{8} << 30;
+    snapshot_.threads.push_back({4711, "train", 0, 0});
+    snapshot_.threads.push_back({4712, "worker", 0, 0});
     program_module_ = AddModule("/opt/me/bin/train");
     runtime_module_ = AddModule("/usr/local/cuda/lib64/libcudart.so.13");
     main_frame_ = AddFrame("train.cc", 200, "main", program_module_);

@@ -304,6 +304,15 @@ while True: time.sleep(60)
         self.assertEqual(self.python(show, preexec_fn=prepare).stdout, b"True True 1\n")
         self.assertEqual(self.python(show).stdout, b"False False 0\n")
 
+    def test_signals_to_the_parent_reach_who_started_us(self):
+        caught = []
+        former = signal.signal(signal.SIGUSR2, lambda number, frame: caught.append(number))
+        try:
+            self.python("import os,signal; os.kill(os.getppid(), signal.SIGUSR2)")
+        finally:
+            signal.signal(signal.SIGUSR2, former)
+        self.assertEqual(caught, [signal.SIGUSR2])
+
     def test_stopping_and_continuing_the_program_alone(self):
         process, pid = self.start(signal.SIGUSR1)
         os.kill(pid, signal.SIGSTOP)
