@@ -12,9 +12,10 @@ namespace simcuda {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-// ThreadSanitizer knows only a few ranges of addresses as the application's.
-constexpr uint64_t kFirstAddress = 0x10'0000'0000;
-constexpr uint64_t kStride = 0x8'0000'0000;
+// ThreadSanitizer takes only a few ranges of addresses for the application's, none of them free and large: the kernel
+// chooses, near the libraries, and ranges are no larger than needed.
+constexpr uint64_t kFirstAddress = 0;
+constexpr uint64_t kStride = 0;
 #else
 // Below the executable, above what AddressSanitizer keeps for itself.
 constexpr uint64_t kFirstAddress = 0x2000'0000'0000;

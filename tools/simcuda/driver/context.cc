@@ -1,5 +1,7 @@
 #include "tools/simcuda/driver/context.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 
@@ -35,8 +37,22 @@ std::shared_ptr<Stream> PerThreadStream(Context& context) {
 }  // namespace
 
 std::vector<std::shared_ptr<Context>>& ContextStack() {
-  // Leaked on purpose: other thread-local destructors may still call the driver.
-  thread_local auto* stack = new std::vector<std::shared_ptr<Context>>;
+  using Stack = std::vector<std::shared_ptr<Context>>;
+  // Not a thread_local vector: other thread-local destructors may still call the driver. A key's destructor runs after
+  // them, and a stack made even later only leaks.
+  thread_local Stack* stack = nullptr;
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    pthread_key_create(&made, [](void* ended) {
+      stack = nullptr;
+      delete static_cast<Stack*>(ended);
+    });
+    return made;
+  }();
+  if (stack == nullptr) {
+    stack = new Stack;
+    pthread_setspecific(key, stack);
+  }
   return *stack;
 }
 
