@@ -62,9 +62,11 @@ void PassOn(pid_t program, const siginfo_t& info) {
   if (info.si_code == SI_KERNEL) return;  // from the terminal: the program has it already
   pid_t pid = program;
   if (info.si_pid == program) {
-    // The program signals its parent, which it takes to be who started us.
+    // The program signals its parent, which it takes to be who started us; or its whole process group, of which our
+    // parent may be no part. Only signals that cannot be meant to end a group are passed on.
+    const bool notice = info.si_signo == SIGUSR1 || info.si_signo == SIGUSR2 || info.si_signo >= SIGRTMIN;
     pid = getppid();
-    if (pid <= 1) return;
+    if (pid <= 1 || !notice) return;
   }
   if (info.si_signo == SIGCONT && pid == program && !IsStopped(pid)) return;
   if (info.si_code == SI_QUEUE) {

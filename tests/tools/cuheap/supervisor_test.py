@@ -313,6 +313,13 @@ while True: time.sleep(60)
             signal.signal(signal.SIGUSR2, former)
         self.assertEqual(caught, [signal.SIGUSR2])
 
+    def test_a_program_that_ends_its_group_does_not_end_who_started_us(self):
+        # The parent is in a group of its own, as a shell is; it would die of the signal.
+        code = ("import subprocess,sys; p = subprocess.Popen(sys.argv[1:], preexec_fn=lambda: __import__('os').setpgid(0, 0)); print(p.wait())")
+        done = subprocess.run([PYTHON, "-c", code, *self.command(PYTHON, "-c", "import os,signal; os.killpg(0, signal.SIGTERM)")],
+                              capture_output=True, text=True, cwd=self.work)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{-signal.SIGTERM}\n"), done.stderr)
+
     def test_stopping_and_continuing_the_program_alone(self):
         process, pid = self.start(signal.SIGUSR1)
         os.kill(pid, signal.SIGSTOP)
