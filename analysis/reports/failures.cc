@@ -81,7 +81,8 @@ std::vector<Failure> FindFailures(const Snapshot& snapshot, const Blocks& blocks
     if (failure.free_known && failure.figures.total != 0) failure.verdict = JudgeOom(failure.figures);
   }
   std::vector<Failure> result;
-  for (auto& [key, failure] : failures) result.push_back(std::move(failure));
+  result.reserve(failures.size());
+  for (const auto& [key, failure] : failures) result.push_back(failure);
   std::sort(result.begin(), result.end(), [](const Failure& a, const Failure& b) {
     return std::tie(a.first_ns, a.scope, a.line, a.result) < std::tie(b.first_ns, b.scope, b.line, b.result);
   });

@@ -234,7 +234,7 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
     std::string how(told ? GrowthPhrase(finding) : HeldPhrase(finding.shape));
     if (!finding.library.empty()) how += ", " + finding.library;
     if (finding.scope != Scope{}) how += ", " + ScopeName(finding.scope);
-    how = "  [" + how + "]";
+    how.insert(0, "  [").append("]");
     canvas_.Line(PadLeft(Human(static_cast<double>(finding.bytes)), 11) + "  " + PadLeft(Grouped(finding.blocks), 7) +
                  "  " +
                  ShowLine(report_, report_.lines.line(finding.line),

@@ -37,6 +37,7 @@ std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
     group.all.push_back(&block);
   }
   std::vector<Group> result;
+  result.reserve(groups.size());
   for (auto& [key, group] : groups) result.push_back(std::move(group));
   return result;
 }

@@ -107,6 +107,7 @@ std::vector<PoolUse> MeasurePools(const Snapshot& snapshot, const Blocks& blocks
     if (device.reserved_peak_bytes != 0) devices.insert(device.ordinal);
   }
   std::vector<PoolUse> pools;
+  pools.reserve(devices.size());
   for (const std::uint32_t device : devices) pools.push_back(MeasurePool(snapshot, blocks, device));
   return pools;
 }

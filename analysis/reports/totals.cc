@@ -207,6 +207,7 @@ std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& b
   }
   std::vector<ScopeTotals> result;
   ScopeMeter meter(snapshot, blocks, lines);
+  result.reserve(scopes.size());
   for (const Scope& scope : scopes) result.push_back(meter.Measure(scope));  // false < true: devices come first
   return result;
 }

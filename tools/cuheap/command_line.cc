@@ -117,7 +117,7 @@ bool IsMemorySize(const std::string& text) {
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string) const override {
-    const std::string name = app->get_name();
+    const std::string& name = app->get_name();
     if (name == "run") return "Usage: cuheap run [OPTIONS] -- PROGRAM [ARGUMENTS]\n";
     if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR\n";
     if (name == "recover") return "Usage: cuheap recover [OPTIONS] DIR|JOURNAL\n";
@@ -128,7 +128,7 @@ class HelpFormatter : public CLI::Formatter {
     constexpr std::size_t kWidth = 68;
     std::string wrapped;
     std::size_t column = 0;
-    const std::string description = option->get_description();
+    const std::string& description = option->get_description();
     std::string_view rest = description;
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find(' '), rest.size());

@@ -97,7 +97,7 @@ absl::StatusOr<std::string> MakeJournalFolder(const std::string& wanted) {
   std::uint64_t best_space = 0;
   for (const std::string& folder : Candidates()) {
     const std::uint64_t space = UsableSpace(folder, &reason);
-    if (space == 0) reasons += (reasons.empty() ? "" : "; ") + folder + ": " + reason;
+    if (space == 0) reasons.append(reasons.empty() ? "" : "; ").append(folder).append(": ").append(reason);
     if (space > std::min(best_space, kEnough) && best_space < kEnough) {
       best = folder;
       best_space = space;

@@ -29,7 +29,11 @@ int Execute(const Command& command) {
 }  // namespace cuheap::tools
 
 int main(int argc, char** argv) {
-  using namespace cuheap::tools;
+  using cuheap::tools::Execute;
+  using cuheap::tools::kUsageError;
+  using cuheap::tools::ParseCommandLine;
+  using cuheap::tools::Say;
+  using cuheap::tools::SecureStandardDescriptors;
   SecureStandardDescriptors();
   try {
     return Execute(ParseCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc)));
