@@ -15,8 +15,9 @@ namespace cuheap {
 // returned; what the program's pointers point to may be read only if it was made.
 template <class Fill, class Real, class... Args>
 CUresult ForwardAllocation(Router& router, journal::AllocationKind kind, Fill&& fill, Real real, Args... args) {
-  const CUresult result = router.ForwardWithRescue(real, args...);
   const Place place = router.Where();
+  router.DeviceSeen(place.device);
+  const CUresult result = router.ForwardWithRescue(real, args...);
   recorder::Allocation allocation;
   allocation.kind = kind;
   const recorder::CapturedStack stack = recorder::CaptureStack(true);
@@ -32,6 +33,7 @@ struct Handler<Effect::kAllocate> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes) {
     const Place place = router.Where();
+    router.DeviceSeen(place.device);
     const recorder::CapturedStack stack = recorder::CaptureStack(true);
     recorder::Allocation allocation;
     allocation.kind = journal::AllocationKind::kDevice;

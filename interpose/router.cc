@@ -200,7 +200,8 @@ void Router::RecordSynchronization(std::uint64_t context, std::uint64_t duration
   recorder::Count(journal::Counter::kContextSynchronizations);
   const Place place = Where();
   const auto device = static_cast<std::uint16_t>(place.device >= 0 && place.context == context ? place.device : 0xFFFF);
-  recorder::Synchronized(device, context, duration_ns, 0);
+  // The call's own stack: a training loop is known by the line that waits once a step.
+  recorder::Synchronized(device, context, duration_ns, recorder::CaptureStack().id);
   if (device != 0xFFFF) RecordPoolState(device);
 }
 

@@ -153,6 +153,9 @@ class Router : private SyncListener, private SyncPoolObserver {
   // Bytes of the driver's allocation at the address, 0 if it does not tell.
   std::uint64_t DriverRange(CUdeviceptr address) const;
 
+  // Records the device's facts, once. Called before an allocation, so that its free memory is what the program found.
+  void DeviceSeen(int device);
+
   static bool IsHostVisible(journal::AllocationKind kind) {
     return kind == journal::AllocationKind::kManaged || kind == journal::AllocationKind::kHostPinned ||
            kind == journal::AllocationKind::kHostRegistered || kind == journal::AllocationKind::kHostVirtual;
@@ -162,7 +165,6 @@ class Router : private SyncListener, private SyncPoolObserver {
   bool BeginsLiveBlock(CUdeviceptr address) const;
   void PassThrough(CUresult reason);
   bool GiveBackIdle();
-  void DeviceSeen(int device);
   bool PrimaryInactive(int device) const;
   void ContextGoing(std::uint64_t context);
   void ContextWent(std::uint64_t context, bool gone);
