@@ -1,9 +1,12 @@
-// What recording costs: an allocation and its free in the journal, and a stack, beside libunwind's for the
-// same depth. The journal lies where TMPDIR says; on tmpfs (TMPDIR=/dev/shm) first touches of its pages are cheapest.
+// What recording costs: an allocation and its free in the journal, and a stack, beside libunwind's for the same depth
+// where the build found one. The journal lies where TMPDIR says; on tmpfs (TMPDIR=/dev/shm) first touches of its pages
+// are cheapest.
 #include <benchmark/benchmark.h>
-#include <libunwind.h>
 #include <stdlib.h>
 #include <unistd.h>
+#ifdef CUHEAP_BENCH_LIBUNWIND
+#include <libunwind.h>
+#endif
 
 #include <cstdint>
 #include <filesystem>
@@ -81,6 +84,7 @@ void BM_Walk(benchmark::State& state) {
 }
 BENCHMARK(BM_Walk)->ArgName("frames")->Arg(0)->Arg(20)->Arg(40);
 
+#ifdef CUHEAP_BENCH_LIBUNWIND
 void BM_Libunwind(benchmark::State& state) {
   void* addresses[128];
   Below(static_cast<int>(state.range(0)), [&]() -> std::uint64_t {
@@ -89,6 +93,7 @@ void BM_Libunwind(benchmark::State& state) {
   });
 }
 BENCHMARK(BM_Libunwind)->ArgName("frames")->Arg(0)->Arg(20)->Arg(40);
+#endif
 
 }  // namespace
 }  // namespace cuheap

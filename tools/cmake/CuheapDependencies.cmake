@@ -35,4 +35,3 @@ if(CUHEAP_BUILD_BENCH)
 endif()
 
 include(CuheapCudaHeaders)
-include(CuheapLibunwind)

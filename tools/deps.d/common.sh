@@ -48,7 +48,11 @@ show_usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p;}' "$1"; }
 use_ccache() {
   if [ -d /usr/lib/ccache ]; then
     PATH=/usr/lib/ccache:$PATH
-    export PATH
+    # Debug information names the build folder. A cache told to ignore that would hand out objects whose lines lead into
+    # another checkout, and the report shows them.
+    unset CCACHE_NOHASHDIR
+    CCACHE_HASHDIR=1
+    export PATH CCACHE_HASHDIR
   fi
 }
 
@@ -69,4 +73,35 @@ logged() {
     say "failed: $*"
     return "$logged_status"
   fi
+}
+
+# built COMMAND...: as logged, for a long build with ninja: elsewhere than on a terminal a line each 10 % shows that it
+# moves.
+built() {
+  if [ -t 2 ]; then
+    "$@" >&2
+    return
+  fi
+  log=$(mktemp)
+  echo 0 >"$log.status"
+  { NINJA_STATUS='[%p] ' "$@" 2>&1 || echo $? >"$log.status"; } | {
+    next=10
+    while IFS= read -r line; do
+      printf '%s\n' "$line" >>"$log"
+      case "$line" in '['*'%] '*) ;; *) continue ;; esac
+      percent=${line%%\%*}
+      percent=${percent#[}
+      percent=${percent##* }
+      case "$percent" in '' | *[!0-9]*) continue ;; esac
+      if [ "$percent" -ge "$next" ] && [ "$percent" -lt 100 ]; then say "built $percent %"; fi
+      while [ "$percent" -ge "$next" ]; do next=$((next + 10)); done
+    done
+  }
+  built_status=$(cat "$log.status")
+  if [ "$built_status" != 0 ]; then
+    cat "$log" >&2
+    say "failed: $*"
+  fi
+  rm -f "$log" "$log.status"
+  return "$built_status"
 }
