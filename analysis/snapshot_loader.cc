@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxRows = std::size_t{1} << 31;  // no process makes as many; indices have 32 bits
 constexpr const char* kForeign = "not a cuheap snapshot";
-constexpr const char* kMakeAgain = "make the snapshot again (cuheap snapshot, cuheap recover)";
+constexpr const char* kMakeAgain = "make the snapshot again (cuheap run, or cuheap recover if the journals are still there)";
 
 // A member of an object and how its value is read.
 struct Field {

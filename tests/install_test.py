@@ -6,6 +6,7 @@ Moved, because an installed package that names the place it was built or install
 """
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,12 @@ class InstalledPackage(unittest.TestCase):
         if not command.exists():
             self.skipTest("no command was built")
         self.assertIn("cuheap", call(command, "--version"))
+        doc = self.prefix / "share/doc/cuheap"
+        named = set(re.findall(r"\b([a-z]+\.md)\b", call(command, "--help")))
+        self.assertTrue(named)
+        manual = (self.prefix / "share/man/man1/cuheap.1").read_text(encoding="utf-8")
+        named |= {"LICENSE", "snapshot.schema.json", *re.findall(r"\b([a-z]+\.md)\b", manual)}
+        self.assertEqual({name for name in named if not (doc / name).is_file()}, set())
         for needed in ("lib/libcuheap_preload.so", "lib/simcuda/libcuda.so.1", "lib/simcuda/libcudart.so.13"):
             self.assertTrue((self.prefix / needed).exists(), needed)
         needed = call("readelf", "-d", command)

@@ -1,6 +1,7 @@
 # What `cmake --install` puts where. The layout under the prefix is that of build/release, since the command finds the
 # preload library and the simulated CUDA relative to itself:
 #   bin/cuheap   lib/libcuheap_preload.so   lib/simcuda/   include/cuheap/allocator/...   lib/cmake/cuheap/
+#   share/doc/cuheap/
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
 
@@ -13,7 +14,11 @@ endif()
 # The simulated libraries with their links (libcuda.so.1, libcudart.so.13, ...), as they lie in the build folder.
 install(DIRECTORY "${PROJECT_BINARY_DIR}/lib/simcuda" DESTINATION lib COMPONENT runtime OPTIONAL
   FILES_MATCHING PATTERN "lib*.so*" PATTERN "preload.list")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/cuheap COMPONENT runtime)
+# The pages that help and manual page point to, as they lie in docs/; beside them what lies at the top of the tree.
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+  DESTINATION share/doc/cuheap COMPONENT runtime)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION share/doc/cuheap COMPONENT runtime
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.cc")
 
 get_property(public_targets GLOBAL PROPERTY CUHEAP_PUBLIC_TARGETS)
 get_property(public_headers GLOBAL PROPERTY CUHEAP_PUBLIC_HEADERS)

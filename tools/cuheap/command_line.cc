@@ -18,16 +18,21 @@ namespace {
 
 constexpr const char* kTopHelp = R"(
 Examples:
-  cuheap run -- python train.py          run a program; its snapshot is written when it ends
-  cuheap report cuheap.python.4711.json  who held the memory, what leaks, and what to look at
-  cuheap run --simulate -- ./train       the same without a GPU
+  cuheap run -- python train.py              run a program; its snapshot is written when it ends
+  cuheap report cuheap.python3.11.4711.json  who held the memory, what leaks, and what to look at
+  cuheap run --simulate -- ./train           the same without a GPU
 
-'cuheap COMMAND --help' tells the rest; docs/reports.md explains every figure.)";
+'cuheap COMMAND --help' tells the rest. reports.md explains every figure: in docs/ of the source tree,
+in share/doc/cuheap/ beside bin/ where cuheap is installed.)";
 
 constexpr const char* kRunHelp = R"(
 The program runs as without cuheap: same output, signals, exit status. Nothing is said and no file
 is written unless it used CUDA. Every process that did gets a snapshot of its own: -o names that of
 the program itself, others get their process id before the extension.
+
+Where there is no CUDA driver (no libcuda.so.1) a program fails as it does without cuheap, for instance
+with "CUDA driver version is insufficient", and cuheap says nothing: use --simulate there. Programs with
+the static CUDA runtime, nvcc's default, cannot run on the simulated GPU: compile with -cudart shared.
 
 Examples:
   cuheap run -- python train.py --epochs 3
@@ -44,16 +49,21 @@ Examples:
   cuheap report first.json
   cuheap report --json first.json | jq '.leaks[0].line.text'
   cuheap report --ignore my::DeviceBuffer first.json   charge a wrapper's memory to its callers
-  cuheap report .                                      one line for every snapshot of a folder)";
+  cuheap report .                                      one line for every snapshot of a folder
+  ssh node cat run.json.zst | cuheap report -          from standard input)";
 
 constexpr const char* kRecoverHelp = R"(
-For journals that were left behind: cuheap itself was killed, or a process outlived `cuheap run`.
-The folder's name was said then; journals stay as they are.
+For journals that were left behind: a process outlived `cuheap run`, which then named their folder, or
+cuheap itself was killed and could not. The folder is called cuheap-UID-PID-XXXXXX, PID being cuheap's,
+and lies where --journal-dir said, else in the first of these with room:
+  /dev/shm  $TMPDIR  /tmp  $XDG_RUNTIME_DIR  /var/tmp
+Folder and journals stay: remove them when the snapshots are what you wanted.
 
 Example:
+  ls -d /dev/shm/cuheap-$(id -u)-*
   cuheap recover /dev/shm/cuheap-1000-4711-Xa3b9c)";
 
-std::string SnapshotHelp() { return "A snapshot made by cuheap run, or a folder with snapshots"; }
+std::string SnapshotHelp() { return "A snapshot made by cuheap run, or a folder with snapshots; - is standard input"; }
 
 // --pool and the commands of later versions are known by name, so that they get an answer and not "unknown".
 constexpr std::pair<const char*, const char*> kNotYet[] = {
@@ -119,7 +129,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string) const override {
     const std::string& name = app->get_name();
     if (name == "run") return "Usage: cuheap run [OPTIONS] -- PROGRAM [ARGUMENTS]\n";
-    if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR\n";
+    if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR|-\n";
     if (name == "recover") return "Usage: cuheap recover [OPTIONS] DIR|JOURNAL\n";
     return "Usage: cuheap COMMAND [OPTIONS] ...\n";
   }
@@ -166,7 +176,12 @@ class Parser {
     AddRecover();
   }
 
-  Command Parse(const std::vector<std::string>& arguments) {
+  Command Parse(std::vector<std::string> arguments) {
+    if (!arguments.empty() && arguments[0] == "help") {  // "help run" is "run --help"
+      arguments.erase(arguments.begin());
+      if (arguments.size() > 1) return Error("help takes one command, not '" + arguments[1] + "' too");
+      arguments.emplace_back("--help");
+    }
     if (arguments.empty() || arguments[0].empty())
       return Done{kUsageError, "no command given: run, report or recover (see: cuheap --help)"};
     for (const auto& [name, what] : kNotYet) {
@@ -175,6 +190,9 @@ class Parser {
     if (arguments[0][0] != '-' && arguments[0] != "run" && arguments[0] != "report" && arguments[0] != "recover") {
       return Error("unknown command '" + arguments[0] + "': run, report or recover");
     }
+    const std::string& first = arguments[0];
+    if (first[0] == '-' && first != "-h" && first != "--help" && first != "--version")
+      return Error("unknown option '" + first + "'");
     std::vector<std::string> own = arguments;
     if (arguments[0] == "run") {
       const std::size_t begin = CommandBegin(*run_, arguments, 1);
@@ -219,10 +237,13 @@ class Parser {
     run_->add_option("--journal-dir", options_.run.journal_folder,
                      "Where the journal goes: a local folder with space (default: chosen)")
         ->type_name("DIR");
-    simulate_ = run_->add_option("--simulate", model_, "Use a simulated GPU, of the given model if one is named")
-                    ->type_name("[=MODEL]")
-                    ->expected(0, 1)
-                    ->group("Simulated GPU");
+    simulate_ =
+        run_->add_option("--simulate", model_,
+                         "Use a simulated GPU, of the given model if one is named: " + simcuda::DeviceModelNames() +
+                             ". Default: h100")
+            ->type_name("[=MODEL]")
+            ->expected(0, 1)
+            ->group("Simulated GPU");
     run_->add_option("--simulate-devices", simulated_devices_, "Number of simulated GPUs (default: 1)")
         ->type_name("N")
         ->group("Simulated GPU");
@@ -299,10 +320,10 @@ class Parser {
 
   void AddReport() {
     report_->footer(kReportHelp);
-    report_->add_option("snapshot", options_.report.path, SnapshotHelp())->required()->type_name("SNAPSHOT|DIR");
-    report_->add_flag("--json", options_.report.json, "The same facts for scripts (docs/reports.md)");
+    report_->add_option("snapshot", options_.report.path, SnapshotHelp())->required()->type_name("SNAPSHOT|DIR|-");
+    report_->add_flag("--json", options_.report.json, "The same facts for scripts (see reports.md)");
     report_->add_option("--top", top_, "Rows of every table (default: 10)")->type_name("N");
-    report_->add_flag("!--no-stacks", options_.report.stacks, "Leave out the findings' stacks");
+    report_->add_flag("--no-stacks", no_stacks_, "Leave out the findings' stacks");
     report_
         ->add_option("--ignore", options_.report.ignore,
                      "Never charge memory to a frame with this in its function, file or library; repeatable")
@@ -311,7 +332,7 @@ class Parser {
         ->take_all();
     report_->add_option("--color", color_, "auto, always or never (default: auto; NO_COLOR is respected)")
         ->type_name("WHEN");
-    report_->add_option("--width", width_, "Columns (default: the terminal's)")->type_name("N");
+    report_->add_option("--width", width_, "Columns, 80 to 160 (default: the terminal's)")->type_name("N");
   }
 
   void AddRecover() {
@@ -393,8 +414,11 @@ class Parser {
     if (!top_.empty() && (!IsCount(top_) || std::stoul(top_) == 0))
       return Error("--top: use a number from 1, not '" + top_ + "'", "report");
     if (!top_.empty()) report.top = std::stoul(top_);
-    if (!width_.empty() && !IsCount(width_)) return Error("--width: use a number, not '" + width_ + "'", "report");
+    // What RenderText can lay out; a terminal of another size gets the nearest.
+    if (!width_.empty() && (!IsCount(width_) || std::stoul(width_) < 80 || std::stoul(width_) > 160))
+      return Error("--width: use a number from 80 to 160, not '" + width_ + "'", "report");
     if (!width_.empty()) report.width = std::stoul(width_);
+    report.stacks = !no_stacks_;
     if (color_ == "always")
       report.color = ColorChoice::kAlways;
     else if (color_ == "never")
@@ -407,7 +431,7 @@ class Parser {
   CLI::App app_;
   CLI::App *run_ = nullptr, *report_ = nullptr, *recover_ = nullptr;
   CLI::Option* simulate_ = nullptr;
-  bool observe_ = false, pool_ = false;
+  bool observe_ = false, pool_ = false, no_stacks_ = false;
   std::map<std::string, std::string> library_values_;
   std::string model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;
   std::string top_, width_, color_;

@@ -24,7 +24,7 @@ struct RunOptions {
 enum class ColorChoice { kAuto, kAlways, kNever };
 
 struct ReportOptions {
-  std::string path;  // a snapshot, or a folder with snapshots
+  std::string path;  // a snapshot, a folder with snapshots, or "-" for standard input
   bool json = false;
   bool stacks = true;
   ColorChoice color = ColorChoice::kAuto;

@@ -64,9 +64,13 @@ int Print(const std::string& text) {
 }
 
 int ReportFile(const ReportOptions& options) {
-  const absl::StatusOr<analysis::Snapshot> snapshot = analysis::LoadSnapshot(options.path);
+  const absl::StatusOr<analysis::Snapshot> snapshot =
+      analysis::LoadSnapshot(options.path == "-" ? "/dev/stdin" : options.path);
   if (!snapshot.ok()) {
-    Say(std::string(snapshot.status().message()));
+    std::string reason(snapshot.status().message());
+    if (absl::IsNotFound(snapshot.status()))
+      reason = options.path + " does not exist; cuheap run writes no snapshot for a program that makes no CUDA call";
+    Say(reason);
     return kUsageError;
   }
   const analysis::Report report = analysis::MakeReport(*snapshot, {options.ignore});

@@ -45,7 +45,8 @@ class Documents(unittest.TestCase):
     def test_completion_offers_every_option(self):
         for command in COMMANDS:
             self.assertEqual(complete("cuheap", command, "--") - {"--"}, options(command), command)
-        self.assertEqual(complete("cuheap", ""), {*COMMANDS, "--help", "--version"})
+        self.assertEqual(complete("cuheap", ""), {*COMMANDS, "help", "--help", "--version"})
+        self.assertEqual(complete("cuheap", "help", ""), set(COMMANDS))
 
     def test_completion_of_values_and_of_the_program(self):
         self.assertEqual(complete("cuheap", "run", "--stacks", ""), {"native", "off"})
@@ -54,6 +55,33 @@ class Documents(unittest.TestCase):
         self.assertIn("true", complete("cuheap", "run", "-o", "x.json", "--observe", "--", "tru"))
         self.assertIn("true", complete("cuheap", "run", "tru"))
         self.assertNotIn("--observe", complete("cuheap", "run", "--", "ls", "--obs"))
+
+    def test_models_are_the_same_everywhere(self):
+        help_text = subprocess.run([CUHEAP, "run", "--help"], capture_output=True, text=True, check=True).stdout
+        models = set(re.search(r"if one is named: (.*?)\.", help_text, re.DOTALL).group(1).replace(",", " ").split())
+        self.assertIn("h100", models)
+        self.assertEqual(complete("cuheap", "run", "--simulate", "="), models)
+        self.assertEqual(complete("cuheap", "run", "--simulate", "=", "v1"), {"v100", "v100-32g"})
+        manual = re.search(r"if one is named: (.*?)\.", MANUAL, re.DOTALL).group(1).replace(",", " ").split()
+        self.assertEqual(set(manual), models)
+
+    def test_completion_goes_on_behind_an_equals_sign(self):
+        self.assertEqual(complete("cuheap", "run", "--stacks", "=", "o"), {"off"})
+        self.assertIn("true", complete("cuheap", "run", "--simulate", "=", "h100", "--stacks", "=", "off", "--", "tru"))
+        self.assertIn("--observe", complete("cuheap", "run", "--simulate", "=", "h100", "--obs"))
+
+    def test_places_of_journals_are_those_that_are_tried(self):
+        source = (ROOT / "tools" / "cuheap" / "journal_folder.cc").read_text().split("Candidates()")[1].split("return folders")[0]
+        places = [path or "$" + variable for path, variable in re.findall(r'"(/[a-z/]+)"|add\("(\w+)"\)', source)]
+        self.assertEqual(len(places), 5)
+        help_text = subprocess.run([CUHEAP, "recover", "--help"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("  ".join(places) + "\n", help_text)
+        self.assertIn(", ".join(places) + ".", MANUAL.replace("\n", " "))
+
+    def test_documents_name_commands_that_exist(self):
+        for page in (ROOT / "README.md", *(path for path in (ROOT / "docs").glob("*.md") if path.name != "roadmap.md")):
+            named = set(re.findall(r"(?:`|^    (?:.*/)?)cuheap ([a-z]+)", page.read_text(), re.MULTILINE))
+            self.assertLessEqual(named, {*COMMANDS, "help"}, page.name)
 
     def test_every_member_of_the_json_report_is_documented(self):
         golden = json.loads((ROOT / "tests" / "analysis" / "reports" / "golden" / "everything.json").read_text())

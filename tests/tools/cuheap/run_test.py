@@ -203,15 +203,43 @@ class Refusals(EndToEnd):
             (self.work / name).write_text(text)
             with self.subTest(name):
                 self.assertIn(name, self.refuse("report", name))
-        self.assertIn("missing", self.refuse("report", "missing"))
+        self.assertIn("missing does not exist; cuheap run writes no snapshot for a program that makes no CUDA call",
+                      self.refuse("report", "missing"))
         self.refuse("report", "journals")
         self.refuse("report", "--json", ".")
         self.refuse("report")
         self.refuse("report", "--color", "blue", "good.json")
+        for width in ("0", "10", "79", "161", "x"):
+            self.assertIn("from 80 to 160", self.refuse("report", "--width", width, "good.json"))
         self.refuse("recover", "journals")
         self.refuse("recover", "missing")
         (self.journals / "1-2.journal").write_text("no journal")
         self.refuse("recover", "journals")
+
+    def test_unknown_words_are_named(self):
+        self.assertIn("unknown option '--versio'", self.refuse("--versio"))
+        self.assertIn("unknown option '-x'", self.refuse("-x", "run"))
+        self.assertIn("unknown command 'rum'", self.refuse("help", "rum"))
+        self.assertIn("not 'report' too", self.refuse("help", "run", "report"))
+
+    def test_help_is_the_same_by_command_and_by_option(self):
+        for command in ("run", "report", "recover"):
+            asked = self.cuheap("help", command)
+            self.assertEqual((asked.returncode, asked.stderr), (0, ""))
+            self.assertEqual(asked.stdout, self.cuheap(command, "--help").stdout)
+            self.assertIn(f"Usage: cuheap {command}", asked.stdout)
+            self.assertNotIn("{", asked.stdout)
+        self.assertEqual(self.cuheap("help").stdout, self.cuheap("--help").stdout)
+
+    def test_report_reads_standard_input(self):
+        self.run_it(DEMO, "2", options=["-o", "good.json", "-q"])
+        good = (self.work / "good.json").read_text()
+        piped = self.cuheap("report", "-", input=good)
+        self.assertEqual((piped.returncode, piped.stderr), (0, ""))
+        self.assertEqual(piped.stdout, self.cuheap("report", "good.json").stdout)
+        cut = self.cuheap("report", "-", input=good[:100])
+        self.assertEqual((cut.returncode, cut.stdout), (2, ""))
+        self.assertIn("cut off", cut.stderr)
 
     def test_report_goes_on_without_a_reader(self):
         self.run_it(DEMO, "2", options=["-o", "good.json", "-q"])

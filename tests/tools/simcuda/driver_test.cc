@@ -271,6 +271,20 @@ TEST(DriverTest, UnsimulatedFunctionsFailAndAreNamedOnce) {
   EXPECT_EQ(said, "simcuda: cuGraphCreate is not simulated; it answers CUDA_ERROR_NOT_SUPPORTED\n");
 }
 
+TEST(DriverTest, TheStaticRuntimeIsToldHowToBeCompiled) {
+  ::testing::internal::CaptureStderr();
+  Simulate({}, [] {
+    const void* table = nullptr;
+    UseDevice();
+    const CUuuid id = {};
+    EXPECT_EQ(cuGetExportTable(&table, &id), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(cuGetExportTable(&table, &id), CUDA_ERROR_NOT_SUPPORTED);
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("nvcc -cudart shared"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
+}
+
 TEST(DriverTest, EveryErrorHasANameAndAText) {
   Simulate({}, [] {
     const char *name = nullptr, *text = nullptr;

@@ -13,13 +13,17 @@ _cuheap_program() {
         ;;
       -o | --output | --journal-dir | --stacks | --stack-depth | --event-memory | --pack | --free-barrier | \
         --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | --simulate-order | \
-        --simulate-seed | --simulate-log) ((++i)) ;;
+        --simulate-seed | --simulate-log)
+        ((++i))
+        [[ "${COMP_WORDS[i]}" != "=" ]] || ((++i))
+        ;;
+      =) ((++i)) ;; # bash makes three words of --simulate=h100
       -*) ;;
       *) break ;;
     esac
   done
   ((i < COMP_CWORD || (i == COMP_CWORD && i > 2))) || return 1
-  [[ "${COMP_WORDS[i - 1]}" == -- || i -lt COMP_CWORD ]] || return 1
+  [[ "${COMP_WORDS[i - 1]}" == -- ]] || ((i < COMP_CWORD)) || return 1
   if declare -F _command_offset >/dev/null; then
     _command_offset "$i"
   elif ((i == COMP_CWORD)); then
@@ -33,8 +37,15 @@ _cuheap() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "run report recover --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "run report recover help --help --version" -- "$current")
     return
+  fi
+  # bash makes words of "--option", "=" and the value.
+  if [[ "$current" == = ]]; then
+    current=
+    previous+='='
+  elif [[ "$previous" == = ]]; then
+    previous=${COMP_WORDS[COMP_CWORD - 2]}=
   fi
   case "${COMP_WORDS[1]}" in
     run)
@@ -45,8 +56,18 @@ _cuheap() {
       ;;
     report) words="--json --top --no-stacks --ignore --color --width --help" ;;
     recover) words="--output --quiet --help" ;;
+    help)
+      ((COMP_CWORD > 2)) || mapfile -t COMPREPLY < <(compgen -W "run report recover" -- "$current")
+      return
+      ;;
     *) return ;;
   esac
+  if [[ "$previous" == --simulate= ]]; then # without "=" it takes no value
+    words="h100 h100-pcie h200 b200 a100-80g a100-40g a10g a6000 rtx3090 l4 l40s rtx4090 rtx5090 t4 v100 v100-32g p100"
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    return
+  fi
+  previous=${previous%=}
   case "$previous" in
     --stacks) words="native off" ;;
     --pack) words="0 1" ;;

@@ -38,6 +38,14 @@ void SayNotSimulated(const char* name) {
   static auto& said = *new std::set<std::string>;
   if (!said.insert(name).second) return;
   std::fprintf(stderr, "simcuda: %s is not simulated; it answers CUDA_ERROR_NOT_SUPPORTED\n", name);
+  // The tables behind it are the vendor's private interface, and the runtime inside the program needs them: everything
+  // it does from now on fails, so this is the place to say why.
+  if (std::strcmp(name, "cuGetExportTable") == 0) {
+    std::fputs(
+        "simcuda: a program with the static CUDA runtime (what nvcc links by default) asks for it, and cannot run on the "
+        "simulated driver: compile it with `nvcc -cudart shared`\n",
+        stderr);
+  }
 }
 
 }  // namespace
