@@ -43,6 +43,24 @@ class InstalledPackage(unittest.TestCase):
         call(self.cmake, "--build", build)
         self.assertEqual(call(build / "consumer"), "reused\n")
 
+    def test_the_example_of_the_page_builds_and_runs(self) -> None:
+        driver = self.prefix / "lib/simcuda"
+        if not (driver / "libcuda.so").exists():
+            self.skipTest("no simulated driver was built")
+        page = (self.prefix / "share/doc/cuheap/allocator.md").read_text(encoding="utf-8")
+        blocks = dict(re.findall(r"^```(cmake|c\+\+)\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL))
+        source = self.folder / "example"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(blocks["cmake"], encoding="utf-8")
+        (source / "main.cc").write_text(blocks["c++"], encoding="utf-8")
+        cache = (self.build / "CMakeCache.txt").read_text(encoding="utf-8")
+        headers = re.search(r"^CUHEAP_CUDA_INCLUDE_DIR:\w+=(.*)$", cache, flags=re.MULTILINE).group(1)
+        call(self.cmake, "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+             f"-DCMAKE_CXX_COMPILER={self.cxx}", f"-DCUHEAP_CUDA_INCLUDE_DIR={headers}",
+             f"-DCUDA_DRIVER={driver / 'libcuda.so'}")
+        call(self.cmake, "--build", source / "build")
+        self.assertEqual(call("env", f"LD_LIBRARY_PATH={driver}", source / "build/my_service"), "reused\n")
+
     def test_package_files_name_no_build_or_source_place(self) -> None:
         files = list((self.prefix / "lib/cmake").rglob("*.cmake"))
         self.assertTrue(files)
