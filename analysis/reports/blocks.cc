@@ -23,6 +23,33 @@ std::size_t TeardownBegin(const Events& events) {
   return destroyed ? begin : events.size();
 }
 
+constexpr std::uint64_t kPyTorchSegmentUnit = std::uint64_t{2} << 20;
+
+// See Note [PyTorch's cache]; decided device by device. Pinned memory has a cache of its own.
+void MarkUncached(std::vector<Block>& blocks) {
+  struct Sum {
+    std::uint64_t blocks = 0, odd = 0;
+  };
+  std::unordered_map<std::uint32_t, Sum> sums;
+  const auto wanted = [](const Block& block) {
+    return block.allocator == Allocator::kPyTorch && Blocks::OnDevice(block.kind);
+  };
+  const auto by_tensor = [](const Block& block) {
+    return block.kind == AllocationKind::kStreamOrdered || block.kind == AllocationKind::kFromPool;
+  };
+  for (const Block& block : blocks) {
+    if (!wanted(block)) continue;
+    Sum& sum = sums[block.device];
+    ++sum.blocks;
+    if (by_tensor(block) || block.bytes % kPyTorchSegmentUnit != 0) ++sum.odd;
+  }
+  for (Block& block : blocks) {
+    if (!wanted(block)) continue;
+    const Sum& sum = sums[block.device];
+    block.uncached = by_tensor(block) || 2 * sum.odd >= sum.blocks;
+  }
+}
+
 class Joiner {
  public:
   explicit Joiner(const Snapshot& snapshot) : snapshot_(snapshot), teardown_begin_(TeardownBegin(snapshot.events)) {
@@ -39,6 +66,7 @@ class Joiner {
       if (!block.live && block.freed_at == kNoPosition) continue;
       (block.kind == AllocationKind::kPoolSegment ? result.segments : result.program).push_back(block);
     }
+    MarkUncached(result.program);
     for (auto* list : {&result.program, &result.segments}) {
       std::sort(list->begin(), list->end(), [](const Block& a, const Block& b) {
         return std::tie(a.allocated_ns, a.allocated_at, a.id) < std::tie(b.allocated_ns, b.allocated_at, b.id);

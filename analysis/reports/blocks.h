@@ -16,6 +16,11 @@ namespace cuheap::analysis {
 // destruction of contexts that nothing follows does not count: its blocks and our pool's segments are live. What went
 // with a context before counts as freed with it.
 
+// Note [PyTorch's cache]
+// What PyTorch's allocator asks the driver for are segments of its cache, multiples of 2 MiB, in which it places many
+// tensors. With its caching switched off (PYTORCH_NO_CUDA_MEMORY_CACHING) or its asynchronous back end each tensor is a
+// driver call of its own: stream-ordered, or of any size. Those are judged as the program's own blocks.
+
 inline constexpr std::int64_t kNotFreed = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kBeforeWindow = std::numeric_limits<std::int64_t>::min();
 
@@ -32,11 +37,13 @@ struct Block {
   std::uint32_t stack = 0, thread = 0, device = 0;
   AllocationKind kind = AllocationKind::kNone;
   Allocator allocator = Allocator::kProgram;
-  bool served = false;              // lies in our pool
-  bool live = false;                // held at the end: see Note [The end]
+  bool served = false;    // lies in our pool
+  bool uncached = false;  // asked for by PyTorch for one tensor: its caching is off, see Note [PyTorch's cache]
+  bool live = false;      // held at the end: see Note [The end]
   bool freed_with_context = false;  // the program never freed it, its context went away
   bool freed_at_shutdown = false;   // freed after the process began to exit
   // What the program did not free itself while it ran.
+  bool in_framework_cache() const { return allocator == Allocator::kPyTorch && !uncached; }
   bool never_freed() const { return freed_ns == kNotFreed || freed_with_context; }
 };
 

@@ -9,7 +9,7 @@ namespace cuheap::analysis {
 std::vector<FrameworkSegments> ListFrameworkSegments(const Blocks& blocks) {
   std::map<std::pair<Allocator, std::uint32_t>, FrameworkSegments> found;
   for (const Block& block : blocks.program) {
-    if (block.allocator != Allocator::kPyTorch || !Blocks::OnDevice(block.kind)) continue;
+    if (!block.in_framework_cache() || !Blocks::OnDevice(block.kind)) continue;
     FrameworkSegments& segments = found[{block.allocator, block.device}];
     segments.framework = block.allocator;
     segments.device = block.device;

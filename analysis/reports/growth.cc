@@ -47,9 +47,30 @@ GrowthShape ShapeOf(const std::vector<std::uint32_t>& steps, const Rhythm& rhyth
   return GrowthShape::kStopped;
 }
 
-// Least squares through the cumulated bytes after every step from first - 1 on.
-void FitSlope(Growth& growth, const std::map<std::uint32_t, std::uint64_t>& by_step, std::uint32_t last) {
-  const std::uint32_t first = by_step.begin()->first;
+// What a step adds that adds something. Set-up adds to the first one, and the last one may be cut short: where most add
+// the same, that is it, else the mean of those between.
+double PerOccurrence(const std::map<std::uint32_t, std::uint64_t>& by_step) {
+  std::vector<std::uint64_t> sorted;
+  double sum = 0;
+  for (const auto& [step, bytes] : by_step) {
+    sorted.push_back(bytes);
+    sum += static_cast<double>(bytes);
+  }
+  if (sorted.size() < 4) return sum / static_cast<double>(sorted.size());
+  sum -= static_cast<double>(by_step.begin()->second) + static_cast<double>(by_step.rbegin()->second);
+  std::sort(sorted.begin(), sorted.end());
+  const std::uint64_t median = sorted[sorted.size() / 2];
+  const auto equal = std::equal_range(sorted.begin(), sorted.end(), median);
+  if (10 * static_cast<std::size_t>(equal.second - equal.first) > 6 * sorted.size()) return static_cast<double>(median);
+  return sum / static_cast<double>(sorted.size() - 2);
+}
+
+// Least squares through the cumulated bytes after every step from first - 1 on; from first on if that added much more
+// than others do, which is set-up.
+void FitSlope(Growth& growth, const std::map<std::uint32_t, std::uint64_t>& by_step, std::uint32_t last,
+              double per_occurrence) {
+  std::uint32_t first = by_step.begin()->first;
+  if (static_cast<double>(by_step.begin()->second) > 1.5 * per_occurrence && by_step.size() >= 4) ++first;
   double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0, cumulated = 0;
   const auto add = [&](double x, double y) { n += 1, sx += x, sy += y, sxx += x * x, sxy += x * y, syy += y * y; };
   add(0, 0);
@@ -91,11 +112,12 @@ Growth MeasureGrowth(const std::vector<Addition>& additions, std::uint32_t step_
   if (growth.steps.empty()) return growth;
   const Rhythm rhythm = RhythmOf(growth.steps);
   growth.shape = ShapeOf(growth.steps, rhythm, step_count);
-  growth.bytes_per_occurrence = total / growth.steps.size();
+  const double per_occurrence = PerOccurrence(by_step);
+  growth.bytes_per_occurrence = static_cast<std::uint64_t>(per_occurrence + 0.5);
   const std::uint32_t first = growth.steps.front(), last = growth.steps.back();
-  FitSlope(growth, by_step, std::max(last, step_count));
-  const double per_occurrence = static_cast<double>(total) / static_cast<double>(growth.steps.size());
-  if (growth.shape == GrowthShape::kEveryStep) growth.bytes_per_step = static_cast<double>(total) / (last - first + 1);
+  FitSlope(growth, by_step, std::max(last, step_count), per_occurrence);
+  if (growth.shape == GrowthShape::kEveryStep)
+    growth.bytes_per_step = per_occurrence * static_cast<double>(growth.steps.size()) / (last - first + 1);
   if (growth.shape == GrowthShape::kEveryFewSteps) {
     growth.period = rhythm.period;
     growth.bytes_per_step = per_occurrence / rhythm.period;

@@ -1,6 +1,7 @@
 #include "analysis/reports/leaks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -12,6 +13,9 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::int64_t kLongSilenceNs = 1'000'000'000;
+constexpr std::size_t kFewestLateSegments = 3;  // in the second half of the steps
+constexpr std::uint64_t kFewestPiledUp = 8;     // blocks
+constexpr std::size_t kFewestSteady = 8;        // segments in a row
 
 // All blocks of one line in one scope and from one allocator, by time of allocation.
 struct Group {
@@ -28,7 +32,7 @@ std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
     if (block.allocator == Allocator::kCuheap || block.kind == AllocationKind::kImported) continue;
     const Scope scope{Blocks::OnHost(block.kind), Blocks::OnHost(block.kind) ? 0 : block.device};
     const std::uint32_t line = lines.OfStack(block.stack);
-    const bool from_pytorch = block.allocator == Allocator::kPyTorch;
+    const bool from_pytorch = block.in_framework_cache();
     Group& group = groups[{scope, line, from_pytorch}];
     group.scope = scope;
     group.line = line;
@@ -49,6 +53,30 @@ class LeakFinder {
     for (const Block& block : blocks.program) last_at_ = std::max(last_at_, block.allocated_at);
   }
 
+  std::vector<CacheGrowth> Caches() const {
+    std::map<Scope, Group> caches;
+    for (const Block& block : blocks_.program) {
+      if (!block.in_framework_cache()) continue;
+      const Scope scope{Blocks::OnHost(block.kind), Blocks::OnHost(block.kind) ? 0 : block.device};
+      Group& cache = caches[scope];
+      cache.scope = scope;
+      cache.from_pytorch = true;
+      cache.all.push_back(&block);
+    }
+    std::vector<CacheGrowth> result;
+    for (const auto& [scope, cache] : caches) {
+      std::vector<const Block*> held;
+      std::copy_if(cache.all.begin(), cache.all.end(), std::back_inserter(held),
+                   [](const Block* block) { return block->never_freed(); });
+      if (held.empty()) continue;
+      LeakFinding segments = DescribeCache(cache, held);
+      segments.leak_class = LeakClass::kCache;
+      const bool growing = CacheGrows(segments, held);
+      result.push_back({std::move(segments), growing});
+    }
+    return result;
+  }
+
   std::vector<LeakFinding> Find() {
     for (const Group& group : GroupBlocks(blocks_, lines_)) Judge(group);
     FindCompanions();
@@ -67,6 +95,41 @@ class LeakFinder {
            steps.StepOf(block.allocated_ns) <= steps.count();
   }
 
+  // The first quarter of the steps fills the cache; how fast it grows shows in those after.
+  LeakFinding DescribeCache(const Group& cache, const std::vector<const Block*>& held) const {
+    LeakFinding whole = Describe(cache, held);
+    std::vector<const Block*> later;
+    std::copy_if(held.begin(), held.end(), std::back_inserter(later), [&](const Block* block) {
+      return 4 * std::uint64_t{clocks_.Of(block->thread).StepOf(block->allocated_ns)} > whole.step_count;
+    });
+    if (whole.step_count < 2 * kFewestSteady || later.size() < kFewestLateSegments) return whole;
+    LeakFinding growth = Describe(cache, later);
+    growth.blocks = whole.blocks;
+    growth.bytes = whole.bytes;
+    growth.reserved_bytes = whole.reserved_bytes;
+    return growth;
+  }
+
+  // A cache fills up in the first steps, and now and then a step needs a segment more; growth are segments that go on
+  // being added. Without steps all that is left is whether they come at a steady pace until the last one.
+  static bool CacheGrows(const LeakFinding& segments, const std::vector<const Block*>& held) {
+    if (segments.shape == GrowthShape::kEveryStep || segments.shape == GrowthShape::kEveryFewSteps) return true;
+    if (segments.shape == GrowthShape::kIrregular) {
+      const auto late = std::count_if(segments.steps.begin(), segments.steps.end(),
+                                      [&](std::uint32_t step) { return 2 * step > segments.step_count; });
+      return static_cast<std::size_t>(late) >= kFewestLateSegments;
+    }
+    if (segments.shape != GrowthShape::kOverTime || held.size() < 2 * kFewestSteady) return false;
+    std::vector<std::int64_t> gaps;
+    for (std::size_t i = held.size() - kFewestSteady; i < held.size(); ++i)
+      gaps.push_back(held[i]->allocated_ns - held[i - 1]->allocated_ns);
+    const std::int64_t longest = *std::max_element(gaps.begin(), gaps.end());
+    std::nth_element(gaps.begin(), gaps.begin() + kFewestSteady / 2, gaps.end());
+    const std::int64_t steady_ns = held.back()->allocated_ns - held[held.size() - kFewestSteady - 1]->allocated_ns;
+    return longest <= 3 * gaps[kFewestSteady / 2] &&
+           4 * steady_ns >= held.back()->allocated_ns - std::max<std::int64_t>(0, held.front()->allocated_ns);
+  }
+
   void Judge(const Group& group) {
     std::vector<const Block*> kept, freed_at_end;
     for (const Block* block : group.all) {
@@ -78,7 +141,8 @@ class LeakFinder {
     if (!kept.empty()) JudgeKept(group, kept);
     if (freed_at_end.size() > 1) {
       LeakFinding finding = Describe(group, freed_at_end);
-      if (Grows(finding.shape) && finding.shape != GrowthShape::kOverTime) {
+      // Without steps a few blocks are as likely the set-up's.
+      if (Grows(finding.shape) && (finding.shape != GrowthShape::kOverTime || finding.blocks >= kFewestPiledUp)) {
         finding.leak_class = LeakClass::kFreedAtEnd;
         finding.freed_at_exit = finding.blocks;
         findings_.push_back(std::move(finding));
@@ -249,6 +313,11 @@ class LeakFinder {
 std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
                                    std::int64_t duration_ns) {
   return LeakFinder(blocks, lines, clocks, duration_ns).Find();
+}
+
+std::vector<CacheGrowth> MeasureCaches(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
+                                       std::int64_t duration_ns) {
+  return LeakFinder(blocks, lines, clocks, duration_ns).Caches();
 }
 
 }  // namespace cuheap::analysis

@@ -9,7 +9,9 @@
 //   - the newest few of a line whose older blocks were all freed (double buffers, the last step's result): held until
 //     replaced;
 //   - asked for by a CUDA library for itself (cuBLAS workspace): held by a library, unless it grows;
-//   - asked for by PyTorch's caching allocator: its cache. Growth of it is told, since tensors that leak hide there.
+//   - asked for by PyTorch's caching allocator: its cache. Growth of it is told, since tensors that leak hide there,
+//   and
+//     judged for the cache as a whole (MeasureCaches).
 // Blocks that grow in number all through the run and are freed only when it ends (after the last step, or in exit
 // handlers) are no leak to a checker and yet fill the device: they are told as "freed only at the end".
 // Without steps, blocks that keep coming until the last half of the run's allocations count as a leak, with low
@@ -68,7 +70,7 @@ struct LeakFinding {
   double bytes_per_step = 0;  // over the steps from the first to the last occurrence; irregular: to the end of the run
   double slope_bytes_per_step = 0,
          slope_r2 = 0;                     // least squares over the cumulated bytes of every step since the first
-  std::uint64_t bytes_per_occurrence = 0;  // mean over the steps that added something
+  std::uint64_t bytes_per_occurrence = 0;  // what a step adds that adds something, see growth.cc
   std::uint32_t period = 0;                // kEveryFewSteps
   std::uint32_t step_count = 0;   // steps of the run, or of the thread that allocates here if it has a loop of its own
   std::uint32_t step_thread = 0;  // that thread (index into threads + 1), 0: steps of the run
@@ -81,6 +83,16 @@ struct LeakFinding {
   // Other lines of the same function that leak in the same steps (a function that returns early): indices of lines.
   std::vector<std::uint32_t> companions;
 };
+
+// A framework's cache as a whole: one series of segments, whatever line happened to need a new one.
+struct CacheGrowth {
+  LeakFinding segments;  // those held at the end; its line is 0
+  bool growing = false;  // to the end, so that tensors are kept somewhere inside; see leaks.cc for the rule
+};
+
+// By scope: devices first.
+std::vector<CacheGrowth> MeasureCaches(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
+                                       std::int64_t duration_ns);
 
 // Findings by severity: class in the order above, then bytes per step, bytes, description of the line.
 std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,

@@ -11,12 +11,24 @@ std::uint64_t Report::leak_count() const {
   }));
 }
 
-std::uint64_t Report::leaked_bytes() const {
+std::uint64_t Report::leaked_bytes() const { return bytes_of(LeakClass::kLeak); }
+
+std::uint64_t Report::bytes_of(LeakClass leak_class) const {
   std::uint64_t bytes = 0;
   for (const LeakFinding& finding : findings) {
-    if (finding.leak_class == LeakClass::kLeak) bytes += finding.bytes;
+    if (finding.leak_class == leak_class) bytes += finding.bytes;
   }
   return bytes;
+}
+
+const CacheGrowth* Report::growing_cache() const {
+  const CacheGrowth* most = nullptr;
+  for (const CacheGrowth& cache : caches) {
+    if (!cache.growing) continue;
+    const auto rate = [](const CacheGrowth& of) { return std::pair(of.segments.bytes_per_step, of.segments.bytes); };
+    if (most == nullptr || rate(cache) > rate(*most)) most = &cache;
+  }
+  return most;
 }
 
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
@@ -25,26 +37,30 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   StepClocks clocks = FindSteps(snapshot, blocks);
   std::vector<ScopeTotals> totals = MeasureTotals(snapshot, blocks, lines);
   std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, snapshot.process.duration_ns);
+  std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, snapshot.process.duration_ns);
   std::vector<PoolUse> pools = MeasurePools(snapshot, blocks);
   std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, clocks.main);
-  const bool pytorch_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
-                                        [](const Block& block) { return block.allocator == Allocator::kPyTorch; });
+  const bool cache_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
+                                      [](const Block& block) { return block.in_framework_cache(); });
   Report report{&snapshot,
                 Verdict::kNoLeaks,
                 std::move(lines),
                 std::move(clocks.main),
                 std::move(totals),
                 std::move(findings),
+                std::move(caches),
                 ListFrameworkSegments(blocks),
                 std::move(pools),
                 std::move(failures),
-                ListNotObserved(snapshot, pytorch_seen)};
+                ListNotObserved(snapshot, cache_seen)};
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),
                                    [](const Failure& failure) { return failure.result == kOutOfMemoryResult; });
   if (refused)
     report.verdict = Verdict::kOutOfMemory;
   else if (report.leak_count() != 0)
     report.verdict = Verdict::kLeaks;
+  else if (report.growing_cache() != nullptr)
+    report.verdict = Verdict::kGrowing;
   else if (blocks.program.empty())
     report.verdict = Verdict::kNothingSeen;
   return report;

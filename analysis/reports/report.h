@@ -21,7 +21,8 @@ namespace cuheap::analysis {
 enum class Verdict : std::uint8_t {
   kOutOfMemory,  // the program was refused memory (it may leak as well)
   kLeaks,
-  kNoLeaks,
+  kGrowing,      // no line leaks, but a framework's cache grows to the end: tensors are kept somewhere inside
+  kNoLeaks,      // nothing grows in what was observed; see unobserved_tensors
   kNothingSeen,  // CUDA was used but not one allocation seen: no verdict on leaks
 };
 
@@ -32,12 +33,17 @@ struct Report {
   Steps steps;
   std::vector<ScopeTotals> totals;
   std::vector<LeakFinding> findings;  // all classes, see leaks.h
+  std::vector<CacheGrowth> caches;    // frameworks' caches, each as a whole
   std::vector<FrameworkSegments> framework_segments;
   std::vector<PoolUse> pools;
   std::vector<Failure> failures;
   std::vector<NotObserved> not_observed;
   std::uint64_t leak_count() const;  // findings of class kLeak
   std::uint64_t leaked_bytes() const;
+  std::uint64_t bytes_of(LeakClass leak_class) const;
+  const CacheGrowth* growing_cache() const;  // the one that grows most, or null
+  // A framework's cache was met: what happens to the tensors inside is not known.
+  bool unobserved_tensors() const { return !caches.empty(); }
 };
 
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule = {});

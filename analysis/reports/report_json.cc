@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The words of this format: they never change their meaning.
-constexpr std::array<std::string_view, 4> kVerdicts = {"out_of_memory", "leaks", "no_leaks", "nothing_seen"};
+constexpr std::array<std::string_view, 5> kVerdicts = {"out_of_memory", "leaks", "growing", "no_leaks", "nothing_seen"};
 constexpr std::array<std::string_view, 4> kStepSources = {"none", "marks", "synchronization", "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
 constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
@@ -53,6 +53,8 @@ class Writer {
     json["framework_segments"] = Json::array();
     for (const FrameworkSegments& segments : report_.framework_segments)
       json["framework_segments"].push_back(Segments(segments));
+    json["caches"] = Json::array();
+    for (const CacheGrowth& cache : report_.caches) json["caches"].push_back(Cache(cache));
     json["pools"] = Json::array();
     for (const PoolUse& pool : report_.pools) json["pools"].push_back(Pool(pool));
     json["failures"] = Json::array();
@@ -196,6 +198,22 @@ class Writer {
     for (const FrameworkSegment& segment : segments.held)
       json["segments"].push_back({{"address", segment.address}, {"bytes", segment.bytes}});
     return json;
+  }
+
+  static Json Cache(const CacheGrowth& cache) {
+    const LeakFinding& segments = cache.segments;
+    return {{"scope", ScopeOf(segments.scope)},
+            {"growing", cache.growing},
+            {"shape", Word(kShapes, segments.shape)},
+            {"confidence", Word(kConfidences, segments.confidence)},
+            {"segments", segments.blocks},
+            {"bytes", segments.bytes},
+            {"bytes_per_step", segments.bytes_per_step},
+            {"bytes_per_occurrence", segments.bytes_per_occurrence},
+            {"period", segments.period},
+            {"step_count", segments.step_count},
+            {"first_step", segments.first_step},
+            {"last_step", segments.last_step}};
   }
 
   static Json Pool(const PoolUse& pool) {

@@ -7,6 +7,7 @@
 #include "analysis/reports/finding_text.h"
 #include "analysis/reports/text_canvas.h"
 #include "analysis/reports/text_format.h"
+#include "analysis/reports/verdict_text.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -37,35 +38,8 @@ class Renderer {
 
  private:
   void VerdictLine() {
-    const std::uint64_t leaks = report_.leak_count();
-    const std::string grow = leaks == 0
-                                 ? ""
-                                 : (leaks == 1 ? "1 line leaks" : Grouped(leaks) + " lines leak") + std::string(": ") +
-                                       BytesBoth(report_.leaked_bytes()) + " never freed and growing";
-    switch (report_.verdict) {
-      case Verdict::kOutOfMemory:
-        canvas_.Verdict("OUT OF MEMORY", leaks == 0 ? "an allocation was refused; no line leaks" : grow,
-                        TextColor::kBad);
-        break;
-      case Verdict::kLeaks:
-        canvas_.Verdict("LEAK", grow, TextColor::kBad);
-        break;
-      case Verdict::kNoLeaks:
-        canvas_.Verdict("NO LEAKS", NoLeaksBecause(), TextColor::kGood);
-        break;
-      case Verdict::kNothingSeen:
-        canvas_.Verdict("NO VERDICT", "the process used CUDA, but not one allocation was seen: see NOT OBSERVED",
-                        TextColor::kWarn);
-        break;
-    }
-  }
-
-  std::string NoLeaksBecause() const {
-    std::uint64_t held = 0;
-    for (const LeakFinding& finding : report_.findings)
-      held += finding.leak_class == LeakClass::kFreedAtEnd ? 0 : finding.bytes;
-    if (held == 0) return "everything that was allocated was freed";
-    return HumanBytes(static_cast<double>(held)) + " never freed, but not growing";
+    const VerdictWords verdict = PutVerdict(report_);
+    canvas_.Verdict(verdict.word, verdict.text, verdict.color);
   }
 
   void Run() {
@@ -288,6 +262,21 @@ std::string ShowLine(const Report& report, const CodeLine& line, std::size_t wid
 
 std::string RenderText(const Report& report, const TextOptions& options) { return Renderer(report, options).Render(); }
 
+namespace {
+
+std::string SummaryWithoutLeaks(const Report& report) {
+  if (report.verdict == Verdict::kNothingSeen) return "CUDA was used, but no allocation was seen";
+  std::string text = CacheGrowthText(report);
+  if (text.empty()) {
+    text = "no leaks";
+    if (report.unobserved_tensors()) text += " in what was observed (tensors inside PyTorch's cache were not)";
+  }
+  const std::string piled = PiledUpText(report);
+  return text + (piled.empty() ? "" : "; " + piled);
+}
+
+}  // namespace
+
 std::string RenderSummary(const Report& report, const TextOptions& options) {
   std::string text;
   std::uint64_t most = 0;
@@ -312,7 +301,7 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
             "; worst: " + ShowLine(report, report.lines.line(worst.line), 60, options.utf8) + ", " +
             GrowthPhrase(worst);
   } else {
-    text += report.verdict == Verdict::kNothingSeen ? "CUDA was used, but no allocation was seen" : "no leaks";
+    text += SummaryWithoutLeaks(report);
   }
   for (const NotObserved& entry : report.not_observed) {
     if (entry.kind != ObservationKind::kLoss || entry.code == "running" || entry.code == "killed" ||

@@ -35,7 +35,10 @@ std::string TextCanvas::Paint(std::string_view text, TextColor color) const {
 }
 
 void TextCanvas::Verdict(std::string_view word, std::string_view text, TextColor color) {
-  text_ += Paint(word, color) + "  " + Clip(text, width_ - Columns(word) - 2, options_.utf8) + "\n";
+  const std::string indent(Columns(word) + 2, ' ');
+  const std::size_t begin = text_.size();
+  Wrapped(indent, indent, text, TextColor::kPlain);
+  text_.replace(begin, Columns(word), Paint(word, color));
 }
 
 void TextCanvas::Section(std::string_view title, std::string_view text) {

@@ -138,6 +138,66 @@ TEST(ReportTextTest, ACleanRunAndAnEmptyOne) {
   EXPECT_THAT(RenderText(MakeReport(clean)), testing::StartsWith("NO LEAKS  everything that was allocated was freed"));
 }
 
+// A run of `steps` steps whose PyTorch cache gets a segment in every fourth, or only in the first two.
+Snapshot PyTorchRun(int steps, bool grows) {
+  SyntheticProgram program;
+  const auto line = program.Line("train.py", 1, "step"), end = program.Line("train.py", 9, "wait");
+  for (int step = 1; step <= steps; ++step) {
+    if (grows ? step % 4 == 0 : step < 3) program.Malloc(line, 2 * kMiB, AllocationKind::kDevice, 2);
+    program.Synchronize(end);
+  }
+  return program.Snapshot();
+}
+
+TEST(ReportTextTest, AGrowingCacheIsTheHeadline) {
+  const Snapshot snapshot = PyTorchRun(40, true);
+  EXPECT_THAT(RenderText(MakeReport(snapshot)),
+              testing::StartsWith("GROWING  PyTorch's cache grows by 512.0 KiB a step to the end; tensors are kept "
+                                  "somewhere"));
+  EXPECT_THAT(RenderSummary(MakeReport(snapshot)), HasSubstr("PyTorch's cache grows by 512.0 KiB a step to the end"));
+  EXPECT_EQ(nlohmann::json::parse(RenderJson(MakeReport(snapshot)))["verdict"], "growing");
+}
+
+TEST(ReportTextTest, NoLeaksBesideAFrameworksCacheIsNotGreen) {
+  const Snapshot snapshot = PyTorchRun(40, false);
+  TextOptions options;
+  options.color = true;
+  const std::string text = RenderText(MakeReport(snapshot), options);
+  EXPECT_THAT(text, testing::StartsWith("\033[33mNO LEAKS\033[0m  in what was observed: "));
+  EXPECT_THAT(text, HasSubstr("single tensors inside"));
+  EXPECT_EQ(nlohmann::json::parse(RenderJson(MakeReport(snapshot)))["verdict"], "no_leaks");
+}
+
+TEST(ReportTextTest, OutOfMemoryBesideAFrameworksCacheDoesNotClaimThatNothingLeaks) {
+  for (const bool grows : {true, false}) {
+    Snapshot snapshot = PyTorchRun(40, grows);
+    snapshot.events.type.back() = EventType::kAllocateFailed;
+    snapshot.events.result.back() = 2;
+    const Snapshot refused = snapshot;
+    std::string text = RenderText(MakeReport(refused));
+    text.resize(text.find("\n\n"));
+    EXPECT_THAT(text, testing::StartsWith("OUT OF MEMORY  an allocation was refused; "));
+    EXPECT_THAT(text, HasSubstr(grows ? "cache grows by" : "no line leaks in what was observed; single tensors"));
+  }
+}
+
+TEST(ReportTextTest, WhatPilesUpUntilTheEndIsInTheHeadlineAndTheSummary) {
+  SyntheticProgram program;
+  const auto line = program.Line("a.cc", 1, "Keep"), end = program.Line("a.cc", 9, "Step");
+  program.Malloc(program.Line("a.cc", 2, "Weights"), kMiB);
+  std::vector<std::uint64_t> kept;
+  for (int step = 1; step <= 31; ++step) {
+    kept.push_back(program.Malloc(line, kMiB / 10));
+    program.Synchronize(end);
+  }
+  for (const auto block : kept) program.Free(block);
+  const Snapshot snapshot = program.Snapshot();
+  EXPECT_THAT(
+      RenderText(MakeReport(snapshot)),
+      testing::StartsWith("NO LEAKS  but 3.1 MiB (3,250,567 B) piled up, freed only at the end; 1.0 MiB never"));
+  EXPECT_THAT(RenderSummary(MakeReport(snapshot)), HasSubstr("no leaks; 3.1 MiB (3,250,567 B) piled up"));
+}
+
 TEST(ReportTextTest, SummaryIsAFewLines) {
   const Snapshot snapshot = Everything();
   EXPECT_EQ(RenderSummary(MakeReport(snapshot)),

@@ -1,0 +1,94 @@
+#include "analysis/reports/verdict_text.h"
+
+#include "analysis/reports/finding_text.h"
+#include "analysis/reports/text_format.h"
+
+namespace cuheap::analysis {
+namespace {
+
+constexpr std::string_view kHiddenTensors = "single tensors inside PyTorch's cache were not observed";
+
+std::string Human(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
+
+void Join(std::string& text, const std::string& more) {
+  if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
+}
+
+std::string LeakText(const Report& report) {
+  const std::uint64_t leaks = report.leak_count();
+  if (leaks == 0) return "";
+  return (leaks == 1 ? "1 line leaks" : Grouped(leaks) + " lines leak") + std::string(": ") +
+         BytesBoth(report.leaked_bytes()) + " never freed and growing";
+}
+
+VerdictWords OutOfMemory(const Report& report) {
+  std::string text = LeakText(report);
+  if (text.empty()) {
+    text = "an allocation was refused";
+    const std::string cache = CacheGrowthText(report), piled = PiledUpText(report);
+    Join(text, cache);
+    Join(text, piled);
+    if (cache.empty() && piled.empty())
+      text += report.unobserved_tensors() ? "; no line leaks in what was observed; " + std::string(kHiddenTensors)
+                                          : "; no line leaks";
+  }
+  return {"OUT OF MEMORY", text, TextColor::kBad};
+}
+
+VerdictWords NoLeaks(const Report& report) {
+  std::string text;
+  const std::string piled = PiledUpText(report);
+  if (!piled.empty()) text = "but " + piled;
+  std::uint64_t held = 0;
+  for (const LeakFinding& finding : report.findings)
+    held += finding.leak_class == LeakClass::kFreedAtEnd ? 0 : finding.bytes;
+  if (held != 0)
+    Join(text, Human(held) + " never freed, but not growing");
+  else if (piled.empty())
+    text = "everything that was allocated was freed";
+  if (report.unobserved_tensors()) text = "in what was observed: " + text + "; " + std::string(kHiddenTensors);
+  const bool good = piled.empty() && !report.unobserved_tensors();
+  return {"NO LEAKS", text, good ? TextColor::kGood : TextColor::kWarn};
+}
+
+}  // namespace
+
+std::string CacheGrowthText(const Report& report) {
+  const CacheGrowth* cache = report.growing_cache();
+  if (cache == nullptr) return "";
+  const LeakFinding& segments = cache->segments;
+  std::string text = "PyTorch's cache";
+  if (segments.scope != Scope{}) text += " on " + ScopeName(segments.scope);
+  if (segments.step_count == 0)
+    return text + " grows at a steady pace, " + Human(segments.bytes) + " at the end (no steps known)";
+  return text + " grows by " + HumanBytes(segments.bytes_per_step) + " a step to the end" +
+         (segments.confidence == Confidence::kLow ? " (low confidence)" : "");
+}
+
+std::string PiledUpText(const Report& report) {
+  const std::uint64_t bytes = report.bytes_of(LeakClass::kFreedAtEnd);
+  return bytes == 0 ? "" : BytesBoth(bytes) + " piled up, freed only at the end";
+}
+
+VerdictWords PutVerdict(const Report& report) {
+  switch (report.verdict) {
+    case Verdict::kOutOfMemory:
+      return OutOfMemory(report);
+    case Verdict::kLeaks: {
+      std::string text = LeakText(report);
+      Join(text, CacheGrowthText(report));
+      return {"LEAK", text, TextColor::kBad};
+    }
+    case Verdict::kGrowing:
+      return {"GROWING",
+              CacheGrowthText(report) + "; tensors are kept somewhere (their lines are not recorded in this version)",
+              TextColor::kBad};
+    case Verdict::kNoLeaks:
+      return NoLeaks(report);
+    case Verdict::kNothingSeen:
+      break;
+  }
+  return {"NO VERDICT", "the process used CUDA, but not one allocation was seen: see NOT OBSERVED", TextColor::kWarn};
+}
+
+}  // namespace cuheap::analysis
