@@ -29,6 +29,9 @@ constexpr CUresult kFatal[] = {
     CUDA_ERROR_EXTERNAL_DEVICE,
 };
 
+// While this thread tells the pool of a context that went: its segments are recorded as gone with it already.
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool g_context_went = false;
+
 SyncPoolOptions PoolOptions(const options::Options& options) {
   SyncPoolOptions pool;
   pool.pack = options.pack;
@@ -220,9 +223,12 @@ void Router::ContextGoing(std::uint64_t context) {
 
 void Router::ContextWent(std::uint64_t context, bool gone) {
   if (context == 0) return;
+  if (gone) recorder::ContextDestroyed(context);
   if (pool_ != nullptr) {
     if (gone) {
+      g_context_went = true;
       pool_->ContextDestroyed(context);
+      g_context_went = false;
     } else {
       pool_->ContextKept(context);
     }
@@ -231,7 +237,6 @@ void Router::ContextWent(std::uint64_t context, bool gone) {
   if (!gone) return;
   barrier_.ContextDestroyed(context);
   contexts_.Gone(context);
-  recorder::ContextDestroyed(context);
 }
 
 bool Router::PrimaryInactive(int device) const {
@@ -291,7 +296,9 @@ void Router::SegmentAllocated(ContextId context, int device, DeviceAddress addre
   recorder::SegmentAllocated(segment);
 }
 
-void Router::SegmentFreeing(ContextId, int, DeviceAddress address, std::size_t) { recorder::SegmentFreeing(address); }
+void Router::SegmentFreeing(ContextId, int, DeviceAddress address, std::size_t) {
+  if (!g_context_went) recorder::SegmentFreeing(address);
+}
 
 CUresult Router::CaptureStatus(HookId id, CUstream stream, CUstreamCaptureStatus* status) const {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -377,24 +377,38 @@ void Synchronized(std::uint16_t device, std::uint64_t context, std::uint64_t dur
   AppendEvent(*recorder, *CurrentThread(*recorder), event);
 }
 
+namespace {
+
+void RemoveOfContext(Recorder& recorder, ThreadState& thread, std::uint64_t context, std::uint64_t now) {
+  constexpr std::uint64_t kBatch = 32;
+  LiveBlock blocks[kBatch];
+  std::uint64_t count;
+  do {
+    count = recorder.live.RemoveOfContext(context, blocks, kBatch);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      AppendImplicitFree(recorder, thread, blocks[i], journal::kFreedWithContext, now);
+      if (blocks[i].kind != AllocationKind::kPoolSegment) recorder.Count(Counter::kFreesWithContext);
+    }
+  } while (count == kBatch);
+}
+
+}  // namespace
+
 void ContextDestroyed(std::uint64_t context) {
   RecordingScope scope;
   Recorder* recorder = scope.recorder();
   if (recorder == nullptr) return;
   ThreadState* thread = CurrentThread(*recorder);
   const std::uint64_t now = MonotonicNs();
-  constexpr std::uint64_t kBatch = 32;
-  LiveBlock blocks[kBatch];
-  std::uint64_t count;
-  do {
-    count = recorder->live.RemoveOfContext(context, blocks, kBatch);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      AppendImplicitFree(*recorder, *thread, blocks[i], journal::kFreedWithContext, now);
-      if (blocks[i].kind != AllocationKind::kPoolSegment) recorder->Count(Counter::kFreesWithContext);
-    }
-  } while (count == kBatch);
   EventData event;
   event.type = EventType::kContextDestroyed;
+  // The runtime destroys its contexts in an exit handler. What the program held until then is what a reader wants to
+  // see, so it stays live; and as many frees as blocks would push the last events out of the rings.
+  if (recorder->ending.load(std::memory_order_relaxed)) {
+    event.flags |= journal::kFreedAtShutdown;
+  } else {
+    RemoveOfContext(*recorder, *thread, context, now);
+  }
   event.time_ns = MonotonicNs();
   event.address = context;
   AppendEvent(*recorder, *thread, event);

@@ -85,7 +85,8 @@ void PoolState(std::uint16_t device, std::uint64_t reserved, std::uint64_t quara
 // A context-wide synchronisation of the program returned success after duration_ns.
 void Synchronized(std::uint16_t device, std::uint64_t context, std::uint64_t duration_ns, StackId stack);
 // The context is gone, and with it every live block recorded with it (kinds that die with a context, stream-ordered
-// memory excepted): frees them with journal::kFreedWithContext, then records the event.
+// memory excepted): frees them with journal::kFreedWithContext, then records the event. Once the process is Ending()
+// only the event is recorded: what it held at its end stays live.
 void ContextDestroyed(std::uint64_t context);
 void StepMark(std::uint64_t step);
 

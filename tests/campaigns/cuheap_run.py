@@ -49,36 +49,41 @@ def events(snapshot):
     return out
 
 
-FREED_AT_SHUTDOWN = 1 << 3  # interpose/journal/format.h
-FREED_WITH_CONTEXT = 1 << 4
+FREED_WITH_CONTEXT = 1 << 4  # interpose/journal/format.h
 
 
-def before_the_end(snapshot):
-    """(live blocks, segments) just before the contexts were destroyed, which at exit takes all that is left.
+def live_blocks(snapshot):
+    """{address: (bytes, served)} of the synchronous device memory in the live table."""
+    return {row["address"]: (row["bytes"], row["served"]) for row in rows(snapshot, "live") if row["kind"] == "device"}
 
-    Blocks: {address: (bytes, served)}; segments: {address: bytes}. Replayed from the events, which must be complete.
-    """
+
+def replayed(snapshot):
+    """(blocks, segments) that the events leave: {address: bytes} each. The events must be complete."""
     if snapshot["completeness"]["events_overwritten"] or snapshot["completeness"]["events_dropped"]:
         raise AssertionError("events were lost")
     blocks, segments = {}, {}
     for event in events(snapshot):
-        if event["flags"] & FREED_WITH_CONTEXT:
-            continue
         if event["type"] == "allocate" and event["kind"] == "device":
-            blocks[event["address"]] = (event["bytes"], bool(event["flags"] & 1))
+            blocks[event["address"]] = event["bytes"]
         elif event["type"] == "free":
             blocks.pop(event["address"], None)
         elif event["type"] == "segment_allocate":
             segments[event["address"]] = event["bytes"]
-        elif event["type"] == "segment_free" and not event["flags"] & FREED_AT_SHUTDOWN:
+        elif event["type"] == "segment_free":
             segments.pop(event["address"])
     return blocks, segments
 
 
 def check_books(snapshot, calls):
-    """What the driver holds is the pool's segments and the forwarded blocks; served blocks lie apart in segments."""
+    """The live table is what the driver's log says is held, minus the pool's idle memory.
+
+    What the driver holds is the pool's segments and the forwarded blocks; served blocks lie apart in segments.
+    """
     held = simcuda_log.held(calls)
-    blocks, segments = before_the_end(snapshot)
+    blocks = live_blocks(snapshot)
+    segments = {row["address"]: row["bytes"] for row in rows(snapshot, "segments")}
+    if ({address: size for address, (size, _) in blocks.items()}, segments) != replayed(snapshot):
+        raise AssertionError("the live table is not what the events leave")
     forwarded = {address: size for address, (size, served) in blocks.items() if not served}
     if held != {**segments, **forwarded}:
         raise AssertionError(f"the driver holds {held}\nthe snapshot has segments {segments} and blocks {forwarded}")
@@ -88,16 +93,6 @@ def check_books(snapshot, calls):
         if len(inside) != 1 or address < end:
             raise AssertionError(f"block {address:#x} of {size} bytes is not in a place of its own in a segment")
         end = address + size
-    check_live(snapshot, blocks, segments)
-
-
-def check_live(snapshot, blocks, segments):
-    """The live table is what the events leave: nothing if the contexts are gone, all of it if the process was killed."""
-    destroyed = any(event["type"] == "context_destroyed" for event in events(snapshot))
-    live = {row["address"]: row["bytes"] for row in rows(snapshot, "live") if row["kind"] == "device"}
-    wanted = {} if destroyed else {address: size for address, (size, _) in blocks.items()}
-    if live != wanted or {row["address"] for row in rows(snapshot, "segments")} != (set() if destroyed else set(segments)):
-        raise AssertionError(f"the live table has {len(live)} blocks, the events leave {len(wanted)}")
 
 
 def check_observed(snapshot, calls):
@@ -117,7 +112,6 @@ def check_observed(snapshot, calls):
     if sorted(wanted, key=key) != sorted(seen, key=key):
         raise AssertionError(f"the driver saw {len(wanted)} calls, the journal has {len(seen)}; first difference: "
                              f"{next((pair for pair in zip(wanted, seen) if pair[0] != pair[1]), 'length')}")
-    blocks, segments = before_the_end(snapshot)
-    if {address: size for address, (size, _) in blocks.items()} != simcuda_log.held(calls) or segments:
-        raise AssertionError("the live blocks are not what the driver holds")
-    check_live(snapshot, blocks, segments)
+    live = {address: size for address, (size, _) in live_blocks(snapshot).items()}
+    if live != simcuda_log.held(calls) or rows(snapshot, "segments"):
+        raise AssertionError("the live table is not what the driver holds")

@@ -254,6 +254,26 @@ TEST_F(RecorderTest, ADestroyedContextTakesWhatDiesWithIt) {
   }
 }
 
+TEST_F(RecorderTest, AContextThatGoesWhenTheProcessEndsTakesNothingWithIt) {
+  ASSERT_EQ(RunChild([&] {
+              StartIn(directory_);
+              for (std::uint64_t i = 0; i < 500; ++i) {
+                Allocation block = Block(0x100000 + i * 256, 10);
+                block.context = 0xC0;
+                Allocated(block);
+              }
+              Ending();
+              ContextDestroyed(0xC0);
+            }),
+            0);
+  JournalView view(Journal());
+  ASSERT_EQ(view.problem(), "");
+  EXPECT_EQ(view.live.size(), 500u);
+  EXPECT_EQ(view.events.size(), 501u);
+  EXPECT_EQ(view.events.back().type, EventType::kContextDestroyed);
+  EXPECT_EQ(view.events.back().flags, journal::kFreedAtShutdown);
+}
+
 TEST_F(RecorderTest, OnlyTheProgramsDeviceMemoryIsCounted) {
   ASSERT_EQ(RunChild([&] {
               StartIn(directory_);
