@@ -61,7 +61,10 @@ std::string GrowthPhrase(const LeakFinding& finding) {
       return "+" + Human(static_cast<double>(finding.bytes_per_occurrence)) + " in " + Grouped(finding.occurrences) +
              " steps, irregularly, about " + Human(finding.bytes_per_step) + " a step";
     case GrowthShape::kOverTime:
-      return Plural(finding.blocks, "block") + " over the run, " + Human(static_cast<double>(finding.bytes));
+      return Plural(finding.blocks, "block") + " over the run, " + Human(static_cast<double>(finding.bytes)) +
+             (finding.blocks < 4 ? std::string()
+                                 : ", about " + Human(static_cast<double>(finding.bytes_per_occurrence)) + " every " +
+                                       HumanTime(finding.interval_ns));
     case GrowthShape::kStopped:
     case GrowthShape::kReplaced:
     case GrowthShape::kOnce:
@@ -114,8 +117,8 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   if (finding.step_count != 0)
     life += StepRange(finding, finding.step_count) + ThreadPhrase(finding);
   else
-    life += HumanTime(finding.first_ns) + " to " + HumanTime(finding.last_ns) + " of " +
-            HumanTime(report_.snapshot->process.duration_ns);
+    life += "from " + HumanTime(finding.first_ns) + " to " + HumanTime(finding.last_ns) +
+            " (the last allocation of all was at " + HumanTime(report_.last_allocation_ns) + ")";
   life += "; the line made " + Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) +
           " of them freed";
   canvas_.Detail(life);

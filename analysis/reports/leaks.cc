@@ -26,6 +26,13 @@ struct Group {
   std::vector<const Block*> all;
 };
 
+template <typename Number>
+Number Median(std::vector<Number>& numbers) {
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
 std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
   std::map<std::tuple<Scope, std::uint32_t, bool>, Group> groups;
   for (const Block& block : blocks.program) {
@@ -124,9 +131,8 @@ class LeakFinder {
     for (std::size_t i = held.size() - kFewestSteady; i < held.size(); ++i)
       gaps.push_back(held[i]->allocated_ns - held[i - 1]->allocated_ns);
     const std::int64_t longest = *std::max_element(gaps.begin(), gaps.end());
-    std::nth_element(gaps.begin(), gaps.begin() + kFewestSteady / 2, gaps.end());
     const std::int64_t steady_ns = held.back()->allocated_ns - held[held.size() - kFewestSteady - 1]->allocated_ns;
-    return longest <= 3 * gaps[kFewestSteady / 2] &&
+    return longest <= 3 * Median(gaps) &&
            4 * steady_ns >= held.back()->allocated_ns - std::max<std::int64_t>(0, held.front()->allocated_ns);
   }
 
@@ -272,7 +278,16 @@ class LeakFinder {
     const bool early = last != 0 && 2 * last < last_at_;
     const std::int64_t silence = duration_ns_ - finding.last_ns;
     const bool long_silence = silence > kLongSilenceNs && silence > 9 * finding.last_ns;
-    if (!early && !long_silence) finding.shape = GrowthShape::kOverTime;
+    if (early || long_silence) return;
+    finding.shape = GrowthShape::kOverTime;
+    std::vector<std::int64_t> gaps;
+    std::vector<std::uint64_t> sizes;
+    for (std::size_t i = 1; i < blocks.size(); ++i) {
+      gaps.push_back(blocks[i]->allocated_ns - std::max<std::int64_t>(0, blocks[i - 1]->allocated_ns));
+      sizes.push_back(blocks[i]->bytes);
+    }
+    finding.interval_ns = Median(gaps);
+    finding.bytes_per_occurrence = Median(sizes);
   }
 
   void FindCompanions() {

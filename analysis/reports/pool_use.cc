@@ -67,6 +67,7 @@ PoolUse MeasurePool(const Snapshot& snapshot, const Blocks& blocks, std::uint32_
     pool.blocks += segment.blocks;
     (segment.blocks == 0 ? pool.idle_whole_bytes : pool.idle_pinned_bytes) += segment.bytes - segment.used_bytes;
     pool.largest_idle = std::max(pool.largest_idle, segment.largest_idle);
+    if (segment.blocks != 0) pool.largest_hole = std::max(pool.largest_hole, segment.largest_idle);
   }
   pool.segments = pool.map.size();
   pool.used_bytes = std::max(pool.used_bytes, pool.requested_bytes);  // a damaged table must not give negative rounding
@@ -77,6 +78,8 @@ PoolUse MeasurePool(const Snapshot& snapshot, const Blocks& blocks, std::uint32_
     const std::uint64_t from_whole = std::min(pool.quarantined_bytes, pool.idle_whole_bytes);
     pool.idle_whole_bytes -= from_whole;
     pool.idle_pinned_bytes -= pool.quarantined_bytes - from_whole;
+    pool.largest_idle = std::min(pool.largest_idle, pool.idle_bytes());
+    pool.largest_hole = std::min(pool.largest_hole, pool.idle_pinned_bytes);
   }
   const auto on_device = [&](const Block& block) { return block.device == device; };
   pool.peak_reserved_bytes =
@@ -92,9 +95,8 @@ PoolUse MeasurePool(const Snapshot& snapshot, const Blocks& blocks, std::uint32_
 
 }  // namespace
 
-double PoolUse::external_fragmentation() const {
-  const std::uint64_t idle = idle_bytes();
-  return idle == 0 || largest_idle >= idle ? 0 : 1 - static_cast<double>(largest_idle) / static_cast<double>(idle);
+double PoolUse::fragmentation() const {
+  return reserved_bytes == 0 ? 0 : static_cast<double>(idle_pinned_bytes) / static_cast<double>(reserved_bytes);
 }
 
 std::vector<PoolUse> MeasurePools(const Snapshot& snapshot, const Blocks& blocks) {

@@ -13,7 +13,7 @@ namespace cuheap::analysis {
 struct SegmentUse {
   std::uint64_t address = 0, bytes = 0;
   std::uint64_t used_bytes = 0;    // occupied by the program's blocks, rounding included
-  std::uint64_t largest_idle = 0;  // longest range without a block
+  std::uint64_t largest_idle = 0;  // longest range without a block; it may be quarantined
   std::uint64_t blocks = 0;
 };
 
@@ -25,15 +25,20 @@ struct PoolUse {
   std::uint64_t requested_bytes = 0;  // live blocks, as requested
   std::uint64_t used_bytes = 0;       // live blocks, as they occupy segments
   std::uint64_t blocks = 0;
-  // reserved_bytes = used_bytes + quarantined_bytes + idle_whole_bytes + idle_pinned_bytes (the quarantine is taken
-  // from idle_whole first, which the journal does not tell apart).
+  // reserved_bytes = used_bytes + quarantined_bytes + idle_whole_bytes + idle_pinned_bytes. Where quarantined blocks
+  // lie is not recorded: they are taken from idle_whole_bytes first. With a quarantine idle_whole_bytes is therefore
+  // the least, idle_pinned_bytes, fragmentation() and the largest ranges are the most that it can be (idle_exact()
+  // false).
   std::uint64_t quarantined_bytes = 0;  // freed, not yet proven unused
   std::uint64_t idle_whole_bytes = 0;   // segments without a live block: can go back to the driver
   std::uint64_t idle_pinned_bytes = 0;  // holes in segments that a live block keeps: fragmentation
   std::uint64_t largest_idle = 0;       // longest idle range in one segment
+  std::uint64_t largest_hole = 0;       // the same beside live blocks
   std::uint64_t idle_bytes() const { return idle_whole_bytes + idle_pinned_bytes; }
-  // Of what is idle, the share that lies outside the largest range: what one big request cannot have. 0 if nothing is.
-  double external_fragmentation() const;
+  bool idle_exact() const { return quarantined_bytes == 0; }
+  // The share of what is held that is idle beside live blocks: it serves only what fits into a hole, and cannot go back
+  // to the driver. Whole idle segments are no fragmentation.
+  double fragmentation() const;
   std::uint64_t rounding_bytes() const { return used_bytes - requested_bytes; }
   // Over the run.
   std::uint64_t peak_active_bytes = 0;    // most that served blocks held at once, as requested

@@ -46,6 +46,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
                 Verdict::kNoLeaks,
                 std::move(lines),
                 std::move(clocks.main),
+                0,
                 std::move(totals),
                 std::move(findings),
                 std::move(caches),
@@ -53,6 +54,8 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
                 std::move(pools),
                 std::move(failures),
                 ListNotObserved(snapshot, cache_seen)};
+  for (const Block& block : blocks.program)
+    report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),
                                    [](const Failure& failure) { return failure.result == kOutOfMemoryResult; });
   if (refused)

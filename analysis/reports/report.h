@@ -31,6 +31,8 @@ struct Report {
   Verdict verdict = Verdict::kNothingSeen;
   LineTable lines;
   Steps steps;
+  std::int64_t last_allocation_ns =
+      0;  // what "the end" of growth is measured by: processes take long to start and exit
   std::vector<ScopeTotals> totals;
   std::vector<LeakFinding> findings;  // all classes, see leaks.h
   std::vector<CacheGrowth> caches;    // frameworks' caches, each as a whole

@@ -126,6 +126,7 @@ class Writer {
     json["slope_bytes_per_step"] = finding.slope_bytes_per_step;
     json["slope_r2"] = finding.slope_r2;
     json["period"] = finding.period;
+    if (finding.shape == GrowthShape::kOverTime) json["interval_ns"] = finding.interval_ns;
     json["step_count"] = finding.step_count;
     json["step_thread"] = finding.step_thread == 0 || finding.step_thread > snapshot_.threads.size()
                               ? Json()
@@ -231,7 +232,9 @@ class Writer {
                  {"idle_whole_bytes", pool.idle_whole_bytes},
                  {"idle_pinned_bytes", pool.idle_pinned_bytes},
                  {"largest_idle", pool.largest_idle},
-                 {"external_fragmentation", pool.external_fragmentation()},
+                 {"largest_hole", pool.largest_hole},
+                 {"idle_exact", pool.idle_exact()},
+                 {"fragmentation", pool.fragmentation()},
                  {"blocks", pool.blocks}};
     json["segments"] = Json::array();
     for (const SegmentUse& segment : pool.map) {

@@ -145,14 +145,25 @@ class Renderer {
                                 " (at most " + human(pool.peak_active_bytes) + " in use, " +
                                 human(pool.peak_reserved_bytes) + " held)");
     if (!pool.peak_active_exact) canvas_.Paragraph("Events were lost: more may have been in use at most.");
-    canvas_.Field("at the end", human(pool.reserved_bytes) + " held in " + Plural(pool.segments, "segment") + ": " +
-                                    human(pool.used_bytes) + " used, " + human(pool.quarantined_bytes) +
-                                    " freed but not yet proven unused, " + human(pool.idle_bytes()) + " idle");
-    canvas_.Field("idle", human(pool.idle_whole_bytes) + " in whole segments (can go back to the driver), " +
-                              human(pool.idle_pinned_bytes) + " beside live blocks");
-    canvas_.Field("fragmentation", Percent(pool.external_fragmentation()) +
-                                       " of what is idle lies outside the largest idle range (" +
-                                       human(pool.largest_idle) + ")");
+    const std::string most = pool.idle_exact() ? "" : "at most ";
+    const std::string end = human(pool.reserved_bytes) + " held in " + Plural(pool.segments, "segment");
+    std::string parts;
+    const auto part = [&](std::uint64_t bytes, std::string_view what) {
+      if (bytes != 0) parts += (parts.empty() ? ": " : ", ") + human(bytes) + std::string(what);
+    };
+    part(pool.used_bytes, " used");
+    part(pool.quarantined_bytes, " freed but not yet proven unused");
+    part(pool.idle_bytes(), " idle");
+    canvas_.Field("at the end", pool.reserved_bytes == 0 ? "nothing held" : end + parts);
+    if (pool.idle_whole_bytes != 0) {
+      canvas_.Field("can go back", std::string(pool.idle_exact() ? "" : "at least ") + human(pool.idle_whole_bytes) +
+                                       " idle in whole segments");
+    }
+    if (pool.idle_pinned_bytes != 0) {
+      canvas_.Field("fragmentation", most + Percent(pool.fragmentation()) +
+                                         " of what is held: " + human(pool.idle_pinned_bytes) +
+                                         " idle beside live blocks, the largest hole " + human(pool.largest_hole));
+    }
     // 0 also when it is not known: what a block occupied is lost when its context is destroyed at the end.
     if (pool.rounding_bytes() != 0) canvas_.Field("rounding", human(pool.rounding_bytes()) + " of what is used");
   }

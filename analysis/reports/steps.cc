@@ -1,6 +1,7 @@
 #include "analysis/reports/steps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -17,15 +18,19 @@ constexpr std::uint32_t kAllThreads = 0;
 struct Candidate {
   std::uint32_t stack = 0, thread = kAllThreads;
   std::vector<std::int64_t> times_ns;
+  double weight = 0;  // the greatest is asked first, then the most frequent one
 };
 
 struct Intervals {
-  std::vector<std::uint64_t> signatures;  // of each interval a hash of the set of stacks it allocates at
-  std::size_t most_of_a_stack = 0;        // the greatest number of intervals that one stack allocates in
+  std::vector<std::uint64_t> signatures;                // of each interval a hash of the set of stacks it allocates at
+  std::size_t most_of_a_stack = 0;                      // the greatest number of intervals that one stack allocates in
+  std::unordered_map<std::uint32_t, std::size_t> seen;  // by stack: the number of intervals it allocates in
 };
 
 // Allocations of the window in order of time, of each thread and of all.
 class AllocationClock {
+  using Stamp = std::pair<std::int64_t, std::uint32_t>;
+
  public:
   explicit AllocationClock(const Events& events) {
     for (std::size_t i = 0; i < events.size(); ++i) {
@@ -38,9 +43,7 @@ class AllocationClock {
   // What the thread did between the boundaries; the first interval (set-up and first step) is left out.
   Intervals Between(const std::vector<std::int64_t>& boundaries_ns, std::uint32_t thread) const {
     Intervals intervals;
-    std::unordered_map<std::uint32_t, std::size_t> seen;
-    const auto found = stamps_.find(thread);
-    const std::vector<Stamp>& stamps = found == stamps_.end() ? none_ : found->second;
+    const std::vector<Stamp>& stamps = Of(thread);
     auto next = std::upper_bound(stamps.begin(), stamps.end(), Stamp{boundaries_ns.front(), ~std::uint32_t{0}});
     for (std::size_t i = 1; i < boundaries_ns.size(); ++i) {
       std::vector<std::uint32_t> stacks;
@@ -51,9 +54,34 @@ class AllocationClock {
       for (const std::uint32_t stack : stacks) hash = (hash ^ stack) * 1099511628211u;
       intervals.signatures.push_back(hash);
       for (const std::uint32_t stack : stacks)
-        intervals.most_of_a_stack = std::max(intervals.most_of_a_stack, ++seen[stack]);
+        intervals.most_of_a_stack = std::max(intervals.most_of_a_stack, ++intervals.seen[stack]);
     }
     return intervals;
+  }
+
+  // Boundaries may lie at a step's beginning or middle: what follows the last one is then a step as well, cut short or
+  // not. It is told by allocating where half of the steps do. If nothing does before the first boundary, that one only
+  // ends the set-up.
+  void Complete(std::vector<std::int64_t>& boundaries_ns, const Intervals& intervals, std::uint32_t thread) const {
+    if (boundaries_ns.size() < 2) return;
+    const std::size_t half = boundaries_ns.size() / 2;
+    const auto often = [&](const Stamp& stamp) {
+      const auto found = intervals.seen.find(stamp.second);
+      return found != intervals.seen.end() && found->second >= half;
+    };
+    const std::vector<Stamp>& stamps = Of(thread);
+    const auto after = [&](std::int64_t time_ns) {
+      return std::upper_bound(stamps.begin(), stamps.end(), Stamp{time_ns, ~std::uint32_t{0}});
+    };
+    const auto tail = after(boundaries_ns.back());
+    if (std::none_of(tail, stamps.end(), often)) return;
+    const bool head = std::any_of(stamps.begin(), after(boundaries_ns.front()), often);
+    std::int64_t end_ns = boundaries_ns.back();
+    for (auto stamp = tail; stamp != stamps.end(); ++stamp) {
+      if (intervals.seen.contains(stamp->second)) end_ns = stamp->first;
+    }
+    boundaries_ns.push_back(end_ns);
+    if (!head) boundaries_ns.erase(boundaries_ns.begin());
   }
 
   std::int64_t span_ns() const {
@@ -62,7 +90,11 @@ class AllocationClock {
   }
 
  private:
-  using Stamp = std::pair<std::int64_t, std::uint32_t>;
+  const std::vector<Stamp>& Of(std::uint32_t thread) const {
+    const auto found = stamps_.find(thread);
+    return found == stamps_.end() ? none_ : found->second;
+  }
+
   std::map<std::uint32_t, std::vector<Stamp>> stamps_;
   std::vector<Stamp> none_;
 };
@@ -103,9 +135,16 @@ std::vector<std::int64_t> Thin(const std::vector<std::int64_t>& boundaries_ns, s
   return kept;
 }
 
+// Such an allocation begins a step; the boundaries are where steps end, just before.
+void BeforeEach(std::vector<std::int64_t>& times_ns) {
+  times_ns.erase(times_ns.begin());
+  for (std::int64_t& time_ns : times_ns) --time_ns;
+}
+
 // The best candidate, or none. `fallback`: also one whose intervals do not agree, if there is no better.
 Steps Best(std::vector<Candidate> candidates, const AllocationClock& clock, StepSource source, bool fallback) {
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    if (a.weight != b.weight) return a.weight > b.weight;
     if (a.times_ns.size() != b.times_ns.size()) return a.times_ns.size() > b.times_ns.size();
     return std::pair(a.times_ns.front(), a.stack) < std::pair(b.times_ns.front(), b.stack);
   });
@@ -119,6 +158,8 @@ Steps Best(std::vector<Candidate> candidates, const AllocationClock& clock, Step
     const double agreement = Agreement(intervals.signatures);
     const bool agrees = agreement >= kLeastAgreement;
     if (!agrees && (!fallback || best.source != StepSource::kNone)) continue;
+    if (source == StepSource::kAllocation) BeforeEach(candidate.times_ns);
+    clock.Complete(candidate.times_ns, intervals, candidate.thread);
     best = {source, std::move(candidate.times_ns), candidate.stack, agreement};
     if (agrees) break;
   }
@@ -132,7 +173,9 @@ Steps FromMarks(const Events& events, const AllocationClock& clock) {
   }
   if (steps.count() < 2) return {};
   steps.source = StepSource::kMarks;
-  steps.agreement = Agreement(clock.Between(steps.boundaries_ns, kAllThreads).signatures);
+  const Intervals intervals = clock.Between(steps.boundaries_ns, kAllThreads);
+  steps.agreement = Agreement(intervals.signatures);
+  clock.Complete(steps.boundaries_ns, intervals, kAllThreads);
   return steps;
 }
 
@@ -172,18 +215,32 @@ Steps FromAllocations(const Blocks& blocks, const AllocationClock& clock) {
     if (!block.never_freed()) ++group.freed;
   }
   const std::int64_t span = clock.span_ns();
+  std::vector<std::size_t> counts;  // of all stacks that recur
+  std::size_t most_freed = 0;       // occurrences of the most frequent stack whose blocks are freed again
+  const auto is_freed = [](const Recurring& group) { return group.freed * 10 >= group.candidate.times_ns.size() * 8; };
+  for (auto group = groups.begin(); group != groups.end();) {
+    const auto& times = group->second.candidate.times_ns;
+    // A loop of the set-up is not the run's.
+    if (times.size() < kFewestRepeats + 1 || times.back() - times.front() < span / 2) {
+      group = groups.erase(group);
+      continue;
+    }
+    counts.push_back(times.size());
+    if (is_freed(group->second)) most_freed = std::max(most_freed, times.size());
+    ++group;
+  }
   std::vector<Candidate> candidates;
   for (auto& [stack, group] : groups) {
-    const auto& times = group.candidate.times_ns;
-    if (times.size() < kFewestRepeats + 1 || group.freed * 10 < times.size() * 8) continue;
-    if (times.back() - times.front() < span / 2) continue;  // a loop of the set-up, not the run's
+    const std::size_t count = group.candidate.times_ns.size();
+    // Where something comes and goes more often, what stays may tell the steps around that; alone it is no clock.
+    if (!is_freed(group) && most_freed <= count + count / 10) continue;
+    const auto alike = std::count_if(counts.begin(), counts.end(), [&](std::size_t other) {
+      return 10 * other >= 9 * count && 9 * other <= 10 * count;
+    });
+    group.candidate.weight = static_cast<double>(alike) * std::sqrt(static_cast<double>(count));
     candidates.push_back(std::move(group.candidate));
   }
-  Steps steps = Best(std::move(candidates), clock, StepSource::kAllocation, false);
-  // Such a stack begins a step; the boundaries are where steps end, just before.
-  if (steps.count() != 0) steps.boundaries_ns.erase(steps.boundaries_ns.begin());
-  for (std::int64_t& boundary : steps.boundaries_ns) --boundary;
-  return steps;
+  return Best(std::move(candidates), clock, StepSource::kAllocation, false);
 }
 
 }  // namespace

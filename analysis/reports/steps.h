@@ -20,7 +20,9 @@ enum class StepSource : std::uint8_t {
 };
 
 // Step i (from 1) lasts from boundary i-1 to boundary i; what comes before the first boundary belongs to step 1, so
-// that set-up counts as step 1, and what comes after the last one to step count + 1 ("after the last step").
+// that set-up counts as step 1, and what comes after the last one to step count + 1 ("after the last step"). Programs
+// that mark or synchronise at a step's beginning have their steps counted right as well: the last boundary is then the
+// last step's last allocation.
 struct Steps {
   StepSource source = StepSource::kNone;
   std::vector<std::int64_t> boundaries_ns;  // ascending: the end of each step
@@ -49,7 +51,9 @@ struct StepClocks {
 // these cannot be told apart) shows as sets that repeat every p intervals, none of them with a part in all: then every
 // p-th synchronisation ends a step. Among the candidates that agree the most frequent one wins. Else the same question
 // is asked of allocations: the stack whose blocks come and go (a block that is never freed is what we look for, not a
-// clock).
+// clock), and of several those whose number most stacks share: what a step does in an inner loop comes more often, but
+// few stacks come that often.
+// What follows the last boundary counts as a step if it allocates like one.
 StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks);
 
 }  // namespace cuheap::analysis

@@ -424,6 +424,38 @@ TEST_F(LeaksTest, SetUpOnTheLeakingLineDoesNotChangeTheRate) {
   EXPECT_NEAR(report.findings[0].slope_bytes_per_step, 1'200'000.0, 1);
 }
 
+TEST_F(LeaksTest, TheLastStepCountsAlthoughNothingEndsIt) {
+  const auto leak = program_.Line("train.cc", 33, "Log");
+  program_.Malloc(leak, 32'100);
+  for (int step = 1; step <= 100; ++step) {
+    const auto block = program_.Malloc(scratch_, kMiB);
+    program_.Malloc(leak, 1'200'000);
+    program_.Free(block);
+  }
+  const Report& report = Now();
+  EXPECT_EQ(report.steps.source, StepSource::kAllocation);
+  ASSERT_EQ(report.leak_count(), 1u);
+  EXPECT_EQ(report.findings[0].step_count, 100u);
+  EXPECT_EQ(report.findings[0].last_step, 100u);
+  EXPECT_EQ(report.findings[0].occurrences, 100u);
+  EXPECT_DOUBLE_EQ(report.findings[0].bytes_per_step, 1'200'000.0);
+}
+
+TEST_F(LeaksTest, WithoutStepsThePaceIsTold) {
+  const auto leak = program_.Line("train.cc", 33, "Log");
+  program_.Malloc(leak, 32'100);
+  for (int i = 1; i <= 20; ++i) {
+    program_.Sleep(9'000'000);
+    program_.Malloc(leak, 4096);
+  }
+  const Report& report = Now();
+  ASSERT_EQ(report.leak_count(), 1u);
+  EXPECT_EQ(report.findings[0].shape, GrowthShape::kOverTime);
+  EXPECT_EQ(report.findings[0].interval_ns, 10'000'000);
+  EXPECT_EQ(report.findings[0].bytes_per_occurrence, 4096u);
+  EXPECT_EQ(report.last_allocation_ns, program_.now_ns());
+}
+
 TEST_F(LeaksTest, RatesOfAlternatingSizesAreTheirMean) {
   const auto leak = program_.Line("train.cc", 33, "Log");
   for (int step = 1; step <= 100; ++step) {

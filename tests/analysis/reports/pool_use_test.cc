@@ -46,7 +46,9 @@ TEST_F(PoolUseTest, IdleMemoryIsWholeSegmentsOrHolesBesideBlocks) {
   EXPECT_EQ(pool.idle_whole_bytes, 4 * kMiB);
   EXPECT_EQ(pool.idle_pinned_bytes, 5 * kMiB);
   EXPECT_EQ(pool.largest_idle, 4 * kMiB);
-  EXPECT_DOUBLE_EQ(pool.external_fragmentation(), 1 - 4.0 / 9.0);
+  EXPECT_EQ(pool.largest_hole, 3 * kMiB);
+  EXPECT_TRUE(pool.idle_exact());
+  EXPECT_DOUBLE_EQ(pool.fragmentation(), 5.0 / 12.0);
   ASSERT_EQ(pool.map.size(), 2u);
   EXPECT_EQ(pool.map[0].largest_idle, 3 * kMiB);
   EXPECT_EQ(pool.map[0].blocks, 2u);
@@ -62,12 +64,12 @@ TEST_F(PoolUseTest, CombIsFragmentedAndPyramidIsNot) {
   const PoolUse comb = Measure()[0];
   EXPECT_EQ(comb.idle_bytes(), 12 * kGiB);
   EXPECT_EQ(comb.largest_idle, 4 * kGiB);
-  EXPECT_NEAR(comb.external_fragmentation(), 0.667, 0.001);
+  EXPECT_DOUBLE_EQ(comb.fragmentation(), 0.6);
   EXPECT_DOUBLE_EQ(comb.utilisation, 0.8);
   for (std::uint64_t i = 1; i < 16; i += 2) program_.Free(blocks[i]);
   const PoolUse empty = Measure()[0];
   EXPECT_EQ(empty.idle_whole_bytes, 20 * kGiB);
-  EXPECT_EQ(empty.external_fragmentation(), 0);
+  EXPECT_EQ(empty.fragmentation(), 0);
 }
 
 TEST_F(PoolUseTest, QuarantineIsNotIdle) {
@@ -76,6 +78,27 @@ TEST_F(PoolUseTest, QuarantineIsNotIdle) {
   const PoolUse pool = Measure()[0];
   EXPECT_EQ(pool.quarantined_bytes, 3 * kMiB);
   EXPECT_EQ(pool.idle_bytes(), 5 * kMiB);
+}
+
+TEST_F(PoolUseTest, WholeIdleSegmentsAreNoFragmentation) {
+  for (std::uint64_t i = 0; i < 50; ++i) program_.Segment(kSegment + i * 64 * kMiB, 8 * kMiB);
+  Serve(7 * kMiB, kSegment);
+  const PoolUse pool = Measure()[0];
+  EXPECT_EQ(pool.idle_whole_bytes, 49 * 8 * kMiB);
+  EXPECT_DOUBLE_EQ(pool.fragmentation(), 1.0 / 400.0);
+}
+
+TEST_F(PoolUseTest, NoRangeIsLargerThanWhatIsIdleForCertain) {
+  program_.Segment(kSegment, 8 * kMiB);
+  program_.Segment(kSegment + 64 * kMiB, 8 * kMiB);
+  Serve(6 * kMiB, kSegment);
+  program_.raw().devices[0].quarantined_bytes = 9 * kMiB;
+  const PoolUse pool = Measure()[0];
+  EXPECT_FALSE(pool.idle_exact());
+  EXPECT_EQ(pool.idle_whole_bytes, 0u);
+  EXPECT_EQ(pool.idle_pinned_bytes, kMiB);
+  EXPECT_EQ(pool.largest_idle, kMiB);
+  EXPECT_EQ(pool.largest_hole, kMiB);
 }
 
 TEST_F(PoolUseTest, UtilisationIsPeakActiveOverPeakReserved) {

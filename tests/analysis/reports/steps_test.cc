@@ -93,7 +93,44 @@ TEST_F(StepsTest, ARecurringAllocationServesWithoutSynchronizations) {
   const Steps steps = Main();
   EXPECT_EQ(steps.source, StepSource::kAllocation);
   EXPECT_EQ(steps.stack, a_);
-  EXPECT_EQ(steps.count(), 29u);  // each begins where the one before ends; the last one does not end
+  EXPECT_EQ(steps.count(), 30u);  // each begins where the one before ends; the last one ends with its last allocation
+}
+
+TEST_F(StepsTest, AnInnerLoopIsNotTheStep) {
+  const auto layer = program_.Line("a.cc", 4, "Layer");
+  for (int step = 1; step <= 20; ++step) {
+    Temporary(a_);
+    for (int i = 0; i < 6; ++i) Temporary(layer);
+    Temporary(b_);
+    Temporary(c_);
+  }
+  const Steps steps = Main();
+  EXPECT_EQ(steps.count(), 20u);
+  EXPECT_EQ(steps.stack, a_);
+}
+
+TEST_F(StepsTest, WhatStaysTellsTheStepsAroundAnInnerLoop) {
+  for (int step = 1; step <= 20; ++step) {
+    program_.Malloc(a_, 4096);
+    program_.Malloc(b_, 4096);
+    program_.Malloc(c_, 4096);
+    for (int i = 0; i < 4; ++i) Temporary(end_);
+  }
+  EXPECT_EQ(Main().count(), 20u);
+}
+
+TEST_F(StepsTest, MarksAndSynchronizationsAtTheBeginningOfStepsCountThemAll) {
+  Temporary(c_);
+  for (int step = 1; step <= 20; ++step) {
+    program_.Synchronize(end_);
+    Temporary(a_);
+    Temporary(b_);
+  }
+  const std::int64_t last = program_.now_ns();
+  const Steps steps = Main();
+  EXPECT_EQ(steps.source, StepSource::kSynchronization);
+  EXPECT_EQ(steps.count(), 20u);
+  EXPECT_EQ(steps.StepOf(last - 1'000'000), 20u);
 }
 
 TEST_F(StepsTest, BlocksThatAreNeverFreedAreNoClock) {
