@@ -60,7 +60,7 @@ SegmentUsage Segment::Usage() const {
   usage.pinned = pinned_ * block_bytes_;
   usage.ready = ready() * block_bytes_;
   usage.tail = bytes_ - capacity_ * block_bytes_;
-  usage.idle = idle() ? bytes_ : 0;
+  usage.idle = idle() ? ChargedBytes(bytes_) : 0;
   return usage;
 }
 

@@ -96,7 +96,8 @@ class SyncPool {
   // (the native free of a block that its owner has freed is always legal), slabs once no block of theirs is in
   // quarantine. Returns the bytes given back.
   std::size_t ReleaseIdle();
-  // What ReleaseIdle() could give back now on the device, in bytes: counted as free by cuMemGetInfo.
+  // What ReleaseIdle() could give back now on the device, in bytes as the driver charges them (ChargedBytes): counted as
+  // free by cuMemGetInfo.
   std::size_t IdleBytes(int device) const;
 
   // The live block that contains the address, whole range [address, address + bytes).

@@ -317,7 +317,8 @@ void SyncPoolOracle::CheckDevice(int device) {
       const bool inside = retired.begin >= address && retired.begin < address + segment.bytes;
       busy |= inside && (retired.pinned || (retired.packed && !retired.proven && setup_.pool.quarantine));
     }
-    if (!busy) idle += segment.bytes;
+    const std::size_t page = std::size_t{2} << 20;
+    if (!busy) idle += segment.bytes > page / 2 ? (segment.bytes + page - 1) / page * page : segment.bytes;
   }
   const SyncPoolStats stats = pool_.Stats(device);
   if (stats.active != expected.active) Fail("active is wrong");

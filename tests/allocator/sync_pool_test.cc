@@ -224,6 +224,14 @@ TEST_F(SyncPoolTest, ReleaseIdleGivesDedicatedBackAtOnceAndSlabsOnceProven) {
   ExpectSumsHold();
 }
 
+TEST_F(SyncPoolTest, IdleMemoryCountsAsTheDriverChargesIt) {
+  const PoolBlock odd = Take(2 * kMiB + 1);
+  Give(odd);
+  EXPECT_EQ(pool_->IdleBytes(0), 4 * kMiB) << "whole pages of 2 MiB";
+  EXPECT_EQ(pool_->ReleaseIdle(), 2 * kMiB + 1);
+  EXPECT_EQ(pool_->IdleBytes(0), 0u);
+}
+
 TEST_F(SyncPoolTest, ARefusedFreeKeepsTheSegment) {
   const PoolBlock quarantined = Take(4 * kMiB), ready = Take(6 * kMiB), small = Take(100);
   Give(ready);
