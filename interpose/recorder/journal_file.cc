@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -27,6 +28,12 @@ void Close(int descriptor) { syscall(SYS_close, descriptor); }
 
 // Space behind [offset, offset + bytes) becomes real; false with errno.
 bool Allocate(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
+  // Growing a file beyond this limit sends SIGXFSZ, which would end the program.
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && offset + bytes > limit.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
   for (;;) {
     if (syscall(SYS_fallocate, descriptor, 0, offset, bytes) == 0) return true;
     if (errno != EINTR) break;
@@ -67,7 +74,8 @@ bool Fail(OpenError& error, const char* what, const char* path) {
   const char* text = reason == ENOSPC   ? "no space left on device"
                      : reason == EDQUOT ? "disk quota exceeded"
                      : reason == EACCES ? "permission denied"
-                     : reason == ENOENT ? "no such directory"
+                     : reason == ENOENT ? "no such directory (make it with mkdir -m 700)"
+                     : reason == EFBIG  ? "larger than the limit on file sizes (ulimit -f)"
                      : reason == EROFS  ? "read-only file system"
                                         : nullptr;
   if (text != nullptr) {
@@ -80,10 +88,7 @@ bool Fail(OpenError& error, const char* what, const char* path) {
 
 // Opens the directory if it is one that nobody else can put files in; -1 otherwise.
 int OpenPrivateDirectory(const char* directory, OpenError& error) {
-  if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
-    Fail(error, "cannot make the journal directory", directory);
-    return -1;
-  }
+  // It is not made here: a program that outlives its `cuheap run` must not bring back the folder that was cleaned up.
   const int descriptor = OpenAt(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
   if (descriptor < 0) {
     if (errno == ELOOP || errno == ENOTDIR) {

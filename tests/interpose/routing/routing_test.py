@@ -31,7 +31,7 @@ class Routing(unittest.TestCase):
             if preload:
                 first = os.environ.get("CUHEAP_TEST_PRELOAD_FIRST", "")
                 environment["LD_PRELOAD"] = (first + " " + self.preload.name).strip()
-                environment["CUHEAP_DIR"] = folder + "/journal"
+                environment["CUHEAP_DIR"] = folder
             done = subprocess.run([self.program, *arguments], env=environment, capture_output=True, text=True, timeout=120)
             self.assertEqual(done.stderr, "")
             self.assertEqual(done.returncode, 0, done.stdout)
