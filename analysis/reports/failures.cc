@@ -20,12 +20,14 @@ OomFigures FiguresAt(const Snapshot& snapshot, const Blocks& blocks, std::size_t
   const std::uint32_t device = snapshot.events.device[i];
   const std::uint64_t position = i + 1;
   const std::int64_t now = snapshot.events.time_ns[i];
-  std::uint64_t segments = 0, served = 0;
+  std::uint64_t segments = 0, served = 0, served_requested = 0;
   figures.request = snapshot.events.bytes[i];
   for (const Block& block : blocks.program) {
     if (block.device != device || !Blocks::OnDevice(block.kind) || !HeldAt(block, position, now)) continue;
     figures.live += block.bytes;
-    if (block.served) served += block.reserved_bytes;
+    if (!block.served) continue;
+    served += block.reserved_bytes;
+    served_requested += block.bytes;
   }
   for (const Block& segment : blocks.segments) {
     if (segment.device == device && HeldAt(segment, position, now)) segments += segment.bytes;
@@ -34,7 +36,8 @@ OomFigures FiguresAt(const Snapshot& snapshot, const Blocks& blocks, std::size_t
   for (const Device& facts : snapshot.devices) {
     if (facts.ordinal != device) continue;
     figures.total = facts.total_bytes;
-    const std::uint64_t held = figures.live + figures.idle;
+    // Served blocks lie in segments, rounding included.
+    const std::uint64_t held = figures.live - served_requested + std::max(segments, served_requested);
     *free_known = facts.driver_free_at_start != 0;
     if (*free_known) figures.free = facts.driver_free_at_start - std::min(facts.driver_free_at_start, held);
   }
@@ -50,7 +53,11 @@ std::uint64_t OomFigures::outside() const {
 
 OomVerdict JudgeOom(const OomFigures& figures) {
   if (figures.free >= figures.request) return OomVerdict::kUnexplained;
-  if (figures.outside() > kMuchOutside && figures.outside() > figures.live) return OomVerdict::kOtherOwner;
+  // Somebody else's memory explains it only if the request would have fitted there.
+  if (figures.outside() > kMuchOutside && figures.outside() > figures.live &&
+      figures.free + figures.idle + figures.outside() >= figures.request) {
+    return OomVerdict::kOtherOwner;
+  }
   if (figures.free + figures.idle < figures.request) return OomVerdict::kCapacity;
   return OomVerdict::kIdleInPool;
 }

@@ -4,9 +4,8 @@
 // request q, driver-free f, live a, idle in a pool i, total T; outside = T - f - a - i (context, other processes, other
 // allocators). Then
 //   f >= q               neither capacity nor fragmentation: a cap, a refusal of the driver, or a stale number;
-//   f + i < q            capacity: no tidying of the pool could have helped; if outside is far over 1 GiB and what is
-//   live
-//                        is less, somebody else holds the memory and is named first;
+//   f + i < q            capacity: no tidying of the pool could have helped; if outside is over 1 GiB, more than
+//                        what is live, and f + i + outside >= q, somebody else holds it and is named first;
 //   otherwise            idle memory of the pool could have helped: fragmentation, or cache not given back.
 #ifndef CUHEAP_ANALYSIS_REPORTS_FAILURES_H_
 #define CUHEAP_ANALYSIS_REPORTS_FAILURES_H_
@@ -45,7 +44,8 @@ struct Failure {
   std::uint64_t largest_request = 0;
   std::int64_t first_ns = 0;
   std::uint32_t first_step = 0;
-  // At the first one. `free` is reckoned from what was free when the process began, and known only then.
+  // At the first one. `free` is reckoned from what was free before the process's first allocation on the device,
+  // and known only then: an estimate, since other processes come and go.
   OomFigures figures;
   bool free_known = false;
   OomVerdict verdict = OomVerdict::kNotMemory;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <vector>
 
+#include "analysis/reports/advice.h"
 #include "analysis/reports/report_text.h"
 #include "analysis/reports/text_format.h"
 
@@ -11,6 +13,7 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::size_t kFramesShown = 8;
+constexpr std::size_t kNarrowestName = 36;  // columns
 
 std::string Human(double bytes) { return HumanBytes(bytes); }
 
@@ -98,6 +101,21 @@ void FindingText::Leaks() {
   }
 }
 
+void FindingText::Advice(const std::string& advice) {
+  if (!advice.empty()) canvas_.Detail("-> " + advice);
+}
+
+void FindingText::Cache() {
+  const CacheGrowth* cache = report_.growing_cache();
+  if (cache == nullptr) return;
+  canvas_.Line();
+  canvas_.Strong("     PyTorch's cache, " + ScopeName(cache->segments.scope));
+  canvas_.Detail(GrowthPhrase(cache->segments) + " (" + std::string(ConfidenceWord(cache->segments.confidence)) +
+                 " confidence), " + Human(static_cast<double>(cache->segments.bytes)) + " in " +
+                 Plural(cache->segments.blocks, "segment") + " at the end");
+  Advice(AdviceFor(*cache));
+}
+
 std::string FindingText::NeverFreed(const LeakFinding& finding) const {
   std::string text = Plural(finding.blocks, "block") + ", " + BytesBoth(finding.bytes);
   if (finding.reserved_bytes > finding.bytes)
@@ -122,6 +140,9 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   life += "; the line made " + Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) +
           " of them freed";
   canvas_.Detail(life);
+  const CodeLine& line = report_.lines.line(finding.line);
+  if (number == 1 && line.module_class == ModuleClass::kUser && line.basis != LineBasis::kLine)
+    canvas_.Detail("source lines are not known: build with -g to see them");
   if (!finding.library.empty()) canvas_.Detail("asked for by " + finding.library + " for itself");
   if (!finding.companions.empty()) {
     std::string lines;
@@ -129,9 +150,9 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
       lines += (i == 0 ? "" : ", ") + std::to_string(report_.lines.line(finding.companions[i]).line);
     }
     canvas_.Detail("in the same steps as " + std::string(finding.companions.size() == 1 ? "line " : "lines ") + lines +
-                   (finding.companions.size() > 5 ? ", ..." : "") +
-                   " of the same function: a way out that frees nothing?");
+                   (finding.companions.size() > 5 ? ", ..." : "") + " of the same function");
   }
+  Advice(AdviceFor(report_, finding));
   if (canvas_.stacks() && !finding.stacks.empty()) {
     StackOf(finding.stacks.front().stack);
     if (finding.stacks.size() > 1) {
@@ -201,19 +222,21 @@ void FindingText::Others() {
 
 void FindingText::Segments(const FrameworkSegments& segments) {
   if (segments.held.empty()) return;
+  constexpr std::size_t kSizesShown = 4;
+  std::map<std::uint64_t, std::uint64_t, std::greater<>> sizes;
+  for (const FrameworkSegment& segment : segments.held) ++sizes[segment.bytes];
+  std::string text;
+  std::size_t shown = 0;
+  for (const auto& [bytes, count] : sizes) {
+    if (shown++ == kSizesShown) break;
+    text += (text.empty() ? "" : ", ") + Grouped(count) + " of " + Human(static_cast<double>(bytes));
+  }
+  if (sizes.size() > kSizesShown) text += ", and smaller ones";
   const std::string device =
       segments.device == kUnknownDevice ? "a device that is not known" : "device " + std::to_string(segments.device);
   canvas_.Line();
-  canvas_.Dim("      bytes  segment on " + device);
-  std::size_t shown = 0;
-  for (const FrameworkSegment& segment : segments.held) {
-    if (shown++ == canvas_.top()) break;
-    char address[24];
-    std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(segment.address));
-    canvas_.Line(PadLeft(Human(static_cast<double>(segment.bytes)), 11) + "  " + address);
-  }
-  if (segments.held.size() > canvas_.top())
-    canvas_.Dim(std::string(13, ' ') + "and " + Plural(segments.held.size() - canvas_.top(), "other segment"));
+  canvas_.Paragraph(Plural(segments.held.size(), "segment") + " on " + device + ": " + text +
+                    " (their addresses: --json)");
 }
 
 void FindingText::Class(LeakClass leak_class, std::string_view title, std::string_view explanation) {
@@ -230,6 +253,7 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
   canvas_.Line();
   canvas_.Dim("      bytes   blocks  line");
   std::size_t shown = 0;
+  std::vector<std::string> advices;
   for (const LeakFinding& finding : report_.findings) {
     if (finding.leak_class != leak_class) continue;
     if (shown++ == canvas_.top()) break;
@@ -238,12 +262,17 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
     if (!finding.library.empty()) how += ", " + finding.library;
     if (finding.scope != Scope{}) how += ", " + ScopeName(finding.scope);
     how.insert(0, "  [").append("]");
+    // The name gives way to what is said of it, and has a line of its own if that is too long.
+    const bool fits = canvas_.width() >= 22 + kNarrowestName + Columns(how);
     canvas_.Line(PadLeft(Human(static_cast<double>(finding.bytes)), 11) + "  " + PadLeft(Grouped(finding.blocks), 7) +
                  "  " +
-                 ShowLine(report_, report_.lines.line(finding.line),
-                          std::max<std::size_t>(40, canvas_.width() - 22 - Columns(how)), canvas_.utf8()) +
-                 how);
+                 ShowLine(report_, report_.lines.line(finding.line), canvas_.width() - 22 - (fits ? Columns(how) : 0),
+                          canvas_.utf8()) +
+                 (fits ? how : ""));
+    if (!fits) canvas_.Line(std::string(22, ' ') + how);
+    if (const std::string advice = AdviceFor(report_, finding); !advice.empty()) advices.push_back(advice);
   }
+  if (!advices.empty()) Advice(advices.front());
   if (lines > canvas_.top()) canvas_.Dim(std::string(22, ' ') + "and " + Plural(lines - canvas_.top(), "other line"));
 }
 

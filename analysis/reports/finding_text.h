@@ -18,10 +18,12 @@ class FindingText {
  public:
   FindingText(const Report& report, TextCanvas& canvas) : report_(report), canvas_(canvas) {}
 
+  void Cache();   // a framework's cache that grows: which lines' segments, and what to do
   void Leaks();   // class kLeak, each with its stack
   void Others();  // the other classes, a section each
 
  private:
+  void Advice(const std::string& advice);  // nothing if it is empty
   void Leak(std::size_t number, const LeakFinding& finding);
   void StackOf(std::uint32_t stack);
   void Segments(const FrameworkSegments& segments);

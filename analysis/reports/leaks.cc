@@ -207,6 +207,8 @@ class LeakFinder {
     LeakFinding finding;
     finding.scope = group.scope;
     finding.line = group.line;
+    finding.kind = blocks.front()->kind;
+    finding.from_pytorch = blocks.front()->allocator == Allocator::kPyTorch;
     finding.line_allocations = group.all.size();
     std::map<std::uint32_t, StackShare> stacks;
     std::vector<Addition> additions;

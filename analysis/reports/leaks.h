@@ -63,6 +63,8 @@ struct LeakFinding {
   Confidence confidence = Confidence::kLow;
   Scope scope;
   std::uint32_t line = 0;
+  AllocationKind kind = AllocationKind::kNone;              // of the first block
+  bool from_pytorch = false;                                // its allocator asked, cached or not
   std::string library;                                      // class kLibrary: who holds it
   std::uint64_t blocks = 0, bytes = 0, reserved_bytes = 0;  // reserved: what they occupy, at least bytes
   std::uint64_t line_allocations = 0, line_frees = 0;       // all that the line did in the window, here

@@ -1,6 +1,7 @@
 #include "analysis/reports/not_observed.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace cuheap::analysis {
@@ -10,7 +11,7 @@ std::string Number(std::uint64_t value) { return std::to_string(value); }
 
 class Lister {
  public:
-  explicit Lister(const Snapshot& snapshot) : snapshot_(snapshot) {}
+  Lister(const Snapshot& snapshot, const LineTable& lines) : snapshot_(snapshot), lines_(lines) {}
 
   std::vector<NotObserved> List(bool pytorch_seen) {
     Losses();
@@ -91,6 +92,7 @@ class Lister {
         (stacks->second == "0" || stacks->second == "off" || stacks->second == "no" || stacks->second == "false")) {
       Add(ObservationKind::kHole, "stacks_off", "Stacks were switched off: no line can be named.");
     }
+    LinesMissing();
     if (snapshot_.simulated) {
       Add(ObservationKind::kHole, "simulated",
           "This was a simulated GPU: totals leave out the context, modules loaded later and library workspaces that it "
@@ -104,20 +106,48 @@ class Lister {
           "PyTorch keeps a cache of its own: seen here are its segments, not the tensors inside (not in this "
           "version).");
     }
-    Add(ObservationKind::kLimit, "python_lines", "Python lines are not recorded in this version: native stacks only.");
+    if (PythonSeen()) {
+      Add(ObservationKind::kLimit, "python_lines",
+          "Python lines are not recorded in this version: native stacks only.");
+    }
     Add(ObservationKind::kLimit, "driver_objects",
         "Not tracked: contexts, modules and their globals, local memory, events, streams, graphs, textures, other "
         "processes.");
   }
 
+  // User modules that were charged without a line.
+  void LinesMissing() {
+    std::set<std::string> modules;
+    for (std::uint32_t i = 0; i < lines_.size(); ++i) {
+      const CodeLine& line = lines_.line(i);
+      if (line.module_class == ModuleClass::kUser && line.basis != LineBasis::kLine && !line.module.empty())
+        modules.insert(line.module.substr(line.module.rfind('/') + 1));
+    }
+    if (modules.empty()) return;
+    std::string names;
+    for (const std::string& module : modules) names += (names.empty() ? "" : ", ") + module;
+    Add(ObservationKind::kHole, "no_source_lines",
+        "Source lines are not known in " + names + ": build with -g to see them.");
+  }
+
+  bool PythonSeen() const {
+    const auto is_interpreter = [](const std::string& path) {
+      return ClassifyModule(path) == ModuleClass::kInterpreter;
+    };
+    return is_interpreter(snapshot_.process.executable) ||
+           std::any_of(snapshot_.modules.begin(), snapshot_.modules.end(),
+                       [&](const Module& module) { return is_interpreter(module.path); });
+  }
+
   const Snapshot& snapshot_;
+  const LineTable& lines_;
   std::vector<NotObserved> list_;
 };
 
 }  // namespace
 
-std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, bool pytorch_seen) {
-  return Lister(snapshot).List(pytorch_seen);
+std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, const LineTable& lines, bool pytorch_seen) {
+  return Lister(snapshot, lines).List(pytorch_seen);
 }
 
 }  // namespace cuheap::analysis

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/reports/lines.h"
 #include "analysis/snapshot.h"
 
 namespace cuheap::analysis {
@@ -24,7 +25,7 @@ struct NotObserved {
 
 // Losses first, then holes, then limits; each in a fixed order. `pytorch_seen`: some memory was asked for by PyTorch's
 // allocator, so that the limits that concern it apply.
-std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, bool pytorch_seen);
+std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, const LineTable& lines, bool pytorch_seen);
 
 }  // namespace cuheap::analysis
 

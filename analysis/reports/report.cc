@@ -42,18 +42,11 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, clocks.main);
   const bool cache_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
                                       [](const Block& block) { return block.in_framework_cache(); });
-  Report report{&snapshot,
-                Verdict::kNoLeaks,
-                std::move(lines),
-                std::move(clocks.main),
-                0,
-                std::move(totals),
-                std::move(findings),
-                std::move(caches),
-                ListFrameworkSegments(blocks),
-                std::move(pools),
-                std::move(failures),
-                ListNotObserved(snapshot, cache_seen)};
+  std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen);
+  Report report{
+      &snapshot,           Verdict::kNoLeaks,      std::move(lines),  std::move(clocks.main),        0,
+      std::move(totals),   std::move(findings),    std::move(caches), ListFrameworkSegments(blocks), std::move(pools),
+      std::move(failures), std::move(not_observed)};
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),

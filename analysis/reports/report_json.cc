@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "analysis/reports/advice.h"
+
 namespace cuheap::analysis {
 namespace {
 
@@ -110,6 +112,10 @@ class Writer {
     return frames;
   }
 
+  static void AddAdvice(Json& json, const std::string& advice) {
+    if (!advice.empty()) json["advice"] = advice;
+  }
+
   Json Finding(const LeakFinding& finding) const {
     Json json;
     json["class"] = Word(kClasses, finding.leak_class);
@@ -142,6 +148,7 @@ class Writer {
     json["freed_with_context"] = finding.freed_with_context;
     json["companions"] = Json::array();
     for (const std::uint32_t line : finding.companions) json["companions"].push_back(LineOf(line));
+    AddAdvice(json, AdviceFor(report_, finding));
     json["stacks"] = Json::array();
     for (const StackShare& share : finding.stacks) {
       json["stacks"].push_back({{"bytes", share.bytes}, {"blocks", share.blocks}, {"frames", StackOf(share.stack)}});
@@ -203,18 +210,20 @@ class Writer {
 
   static Json Cache(const CacheGrowth& cache) {
     const LeakFinding& segments = cache.segments;
-    return {{"scope", ScopeOf(segments.scope)},
-            {"growing", cache.growing},
-            {"shape", Word(kShapes, segments.shape)},
-            {"confidence", Word(kConfidences, segments.confidence)},
-            {"segments", segments.blocks},
-            {"bytes", segments.bytes},
-            {"bytes_per_step", segments.bytes_per_step},
-            {"bytes_per_occurrence", segments.bytes_per_occurrence},
-            {"period", segments.period},
-            {"step_count", segments.step_count},
-            {"first_step", segments.first_step},
-            {"last_step", segments.last_step}};
+    Json json = {{"scope", ScopeOf(segments.scope)},
+                 {"growing", cache.growing},
+                 {"shape", Word(kShapes, segments.shape)},
+                 {"confidence", Word(kConfidences, segments.confidence)},
+                 {"segments", segments.blocks},
+                 {"bytes", segments.bytes},
+                 {"bytes_per_step", segments.bytes_per_step},
+                 {"bytes_per_occurrence", segments.bytes_per_occurrence},
+                 {"period", segments.period},
+                 {"step_count", segments.step_count},
+                 {"first_step", segments.first_step},
+                 {"last_step", segments.last_step}};
+    AddAdvice(json, AdviceFor(cache));
+    return json;
   }
 
   static Json Pool(const PoolUse& pool) {
@@ -236,6 +245,7 @@ class Writer {
                  {"idle_exact", pool.idle_exact()},
                  {"fragmentation", pool.fragmentation()},
                  {"blocks", pool.blocks}};
+    AddAdvice(json, AdviceFor(pool));
     json["segments"] = Json::array();
     for (const SegmentUse& segment : pool.map) {
       json["segments"].push_back({{"address", segment.address},
@@ -264,6 +274,7 @@ class Writer {
       json["free"] = failure.free_known ? Json(failure.figures.free) : Json();
       json["outside"] = failure.free_known ? Json(failure.figures.outside()) : Json();
     }
+    AddAdvice(json, AdviceFor(report_, failure));
     json["stack"] = StackOf(failure.stack);
     return json;
   }

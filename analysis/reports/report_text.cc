@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/reports/advice.h"
 #include "analysis/reports/finding_text.h"
 #include "analysis/reports/text_canvas.h"
 #include "analysis/reports/text_format.h"
@@ -19,6 +20,8 @@ std::string StepPhrase(const Report& report, std::int64_t time_ns) {
   return ", step " + Grouped(step);
 }
 
+constexpr std::uint64_t kFewBytes = std::uint64_t{1} << 20;
+
 class Renderer {
  public:
   Renderer(const Report& report, const TextOptions& options)
@@ -27,6 +30,7 @@ class Renderer {
   std::string Render() {
     VerdictLine();
     findings_.Leaks();
+    findings_.Cache();
     Failures();
     Run();
     for (const ScopeTotals& totals : report_.totals) Memory(totals);
@@ -59,6 +63,10 @@ class Renderer {
                         (snapshot_.simulated ? ", simulated" : ""));
     }
     canvas_.Field("steps", StepsPhrase());
+    for (const ScopeTotals& totals : report_.totals) {
+      if (totals.scope.host && Negligible(totals))
+        canvas_.Field("host memory", "at most " + BytesBoth(totals.peak_bytes) + " pinned");
+    }
   }
 
   std::string StepsPhrase() const {
@@ -80,7 +88,16 @@ class Renderer {
     return "none found (no recurring synchronisation or allocation): growth is told over time only";
   }
 
+  // A few pinned bytes are in every PyTorch process, and not every device that is seen is used.
+  bool Negligible(const ScopeTotals& totals) const {
+    std::uint64_t most = 0;
+    for (const ScopeTotals& other : report_.totals) most = std::max(most, other.peak_bytes);
+    if (totals.scope.host) return totals.peak_bytes < most / 100 && totals.peak_bytes < kFewBytes;
+    return totals.peak_bytes == 0 && most != 0;
+  }
+
   void Memory(const ScopeTotals& totals) {
+    if (Negligible(totals)) return;
     const std::string where = totals.scope.host ? "host memory, pinned" : ScopeName(totals.scope);
     canvas_.Section("PEAK", where + ": " + BytesBoth(totals.peak_bytes) + " at " + HumanTime(totals.peak_ns) +
                                 StepPhrase(report_, totals.peak_ns));
@@ -164,6 +181,7 @@ class Renderer {
                                          " of what is held: " + human(pool.idle_pinned_bytes) +
                                          " idle beside live blocks, the largest hole " + human(pool.largest_hole));
     }
+    if (const std::string advice = AdviceFor(pool); !advice.empty()) canvas_.Detail("-> " + advice);
     // 0 also when it is not known: what a block occupied is lost when its context is destroyed at the end.
     if (pool.rounding_bytes() != 0) canvas_.Field("rounding", human(pool.rounding_bytes()) + " of what is used");
   }
@@ -191,12 +209,13 @@ class Renderer {
     if (failure.free_known) {
       canvas_.Detail("about " + human(figures.free) + " free, " + human(figures.live) + " live, " +
                      human(figures.idle) + " idle in the pool, " + human(figures.outside()) + " outside, of " +
-                     human(figures.total));
+                     human(figures.total) + " (reckoned from what was free at the start)");
     } else {
       canvas_.Detail(human(figures.live) + " live, " + human(figures.idle) +
                      " idle in the pool; what the driver had free is not known");
     }
-    canvas_.Detail(std::string(VerdictText(failure.verdict)));
+    canvas_.Detail(VerdictText(failure));
+    if (const std::string advice = AdviceFor(report_, failure); !advice.empty()) canvas_.Detail("-> " + advice);
   }
 
   static std::string ResultName(std::uint16_t result) {
@@ -220,20 +239,27 @@ class Renderer {
     }
   }
 
-  static std::string_view VerdictText(OomVerdict verdict) {
-    switch (verdict) {
+  // What is free is an estimate: others may have come and gone since the program's first allocation.
+  std::string VerdictText(const Failure& failure) const {
+    const OomFigures& figures = failure.figures;
+    const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
+    const std::string hidden =
+        report_.unobserved_tensors() && !failure.scope.host ? " What is idle inside PyTorch's cache is not known." : "";
+    switch (failure.verdict) {
       case OomVerdict::kCapacity:
-        return "Capacity: even with all idle memory it would not have fitted. Less must be live at once.";
+        return "Capacity: even with all idle memory it would not have fitted." + hidden;
       case OomVerdict::kOtherOwner:
-        return "Another owner: most of the device is held by neither this program nor the pool.";
+        return "Another owner, probably: " + human(figures.outside()) +
+               " were taken before this program's first allocation there (other processes, its own CUDA context).";
       case OomVerdict::kIdleInPool:
         return "Idle memory of the pool could have served it: fragmentation, or memory not given back.";
       case OomVerdict::kUnexplained:
-        return "Not explained by memory: enough was free. Look for a cap or a refusal by the driver.";
+        return "Not explained by what was seen: by this estimate enough was free. Another process may have taken it "
+               "since, or there is a cap.";
       case OomVerdict::kNotMemory:
         break;
     }
-    return "No verdict: the figures of the device are not known.";
+    return "No verdict: the figures of the device are not known." + hidden;
   }
 
   void NotObservedList() {
@@ -300,7 +326,8 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
   }
   for (const Failure& failure : report.failures) {
     if (failure.result != kOutOfMemoryResult) continue;
-    text += "out of memory: " + BytesBoth(failure.figures.request) + " refused at " +
+    text += "out of memory: " + BytesBoth(failure.figures.request) + " refused " +
+            std::string(report.lines.line(failure.line).basis == LineBasis::kLine ? "at " : "in ") +
             ShowLine(report, report.lines.line(failure.line), 60, options.utf8) + "\n";
     break;
   }

@@ -27,6 +27,20 @@ std::size_t AfterClosing(std::string_view text, std::size_t open, char opening, 
   return std::string_view::npos;
 }
 
+// PyTorch's names of operators and autograd nodes say little more than the operator: "at::_ops::linear::call(...)" is
+// "at::linear", "torch::autograd::generated::AddmmBackward0::apply(...)" is "AddmmBackward0".
+std::string WithoutTorchPlumbing(std::string_view function) {
+  const auto between = [&](std::string_view prefix, std::string_view suffix) -> std::string_view {
+    const std::size_t end = function.find(suffix);
+    if (!function.starts_with(prefix) || end == std::string_view::npos || end < prefix.size()) return {};
+    return function.substr(prefix.size(), end - prefix.size());
+  };
+  if (const std::string_view name = between("at::_ops::", "::call("); !name.empty()) return "at::" + std::string(name);
+  if (const std::string_view name = between("torch::autograd::generated::", "::apply("); !name.empty())
+    return std::string(name);
+  return std::string(function);
+}
+
 void EraseAll(std::string& text, std::string_view part) {
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
@@ -73,7 +87,7 @@ std::string Plural(std::uint64_t count, std::string_view singular) {
 }
 
 std::string ShortFunction(std::string_view function, std::size_t width) {
-  std::string name(function);
+  std::string name = WithoutTorchPlumbing(function);
   EraseAll(name, "(anonymous namespace)::");
   EraseAll(name, "[abi:cxx11]");
   for (std::size_t at = name.find('<'); at != std::string::npos; at = name.find('<', at + 5)) {

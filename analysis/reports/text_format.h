@@ -19,7 +19,7 @@ std::string Percent(double share);           // 0.528 -> "52.8 %"
 std::string Plural(std::uint64_t count, std::string_view singular);  // "1 block", "1,200 blocks"
 
 // Without return type, argument list and "(anonymous namespace)::"; template arguments as "<...>"; cut to `width`
-// columns.
+// columns. PyTorch's operators and autograd nodes by their names alone.
 std::string ShortFunction(std::string_view function, std::size_t width = 60);
 
 // Relative to `folder` if it lies in there; else its last components, as many as fit into `width` ("…/src/train.cc", or

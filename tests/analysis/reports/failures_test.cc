@@ -28,6 +28,11 @@ TEST(JudgeOomTest, ReadsFiveRealMessages) {
             OomVerdict::kIdleInPool);
 }
 
+TEST(JudgeOomTest, NobodyElseIsToBlameForARequestThatNeverFits) {
+  EXPECT_EQ(JudgeOom(Figures(9 * kGiB, 8 * kGiB, 4 * kGiB, 1 * kGiB, 0)), OomVerdict::kCapacity);
+  EXPECT_EQ(JudgeOom(Figures(6 * kGiB, 8 * kGiB, 4 * kGiB, 1 * kGiB, 0)), OomVerdict::kOtherOwner);
+}
+
 TEST(JudgeOomTest, OutsideNeverWrapsAround) { EXPECT_EQ(Figures(1, 10, 8, 8, 8).outside(), 0u); }
 
 TEST(FindFailuresTest, FiguresAreThoseOfTheMoment) {
@@ -51,6 +56,18 @@ TEST(FindFailuresTest, FiguresAreThoseOfTheMoment) {
   EXPECT_EQ(failure.figures.free, std::uint64_t{2} << 30);
   EXPECT_EQ(failure.figures.outside(), std::uint64_t{1} << 30);
   EXPECT_EQ(failure.verdict, OomVerdict::kCapacity);
+}
+
+// What the pool holds beside what was asked for is not free either.
+TEST(FindFailuresTest, RoundingInSegmentsIsNotFree) {
+  SyntheticProgram program;
+  const auto a = program.Line("a.cc", 1, "A");
+  program.raw().devices[0].driver_free_at_start = std::uint64_t{7} << 30;
+  program.Segment(0x100000000, std::uint64_t{2} << 30);
+  program.Place(program.Malloc(a, (std::uint64_t{2} << 30) - 511, AllocationKind::kDevice, 1), 0x100000000);
+  program.Fails(a, std::uint64_t{6} << 30);
+  const Snapshot snapshot = program.Snapshot();
+  EXPECT_EQ(MakeReport(snapshot).failures.at(0).figures.free, std::uint64_t{5} << 30);
 }
 
 TEST(FindFailuresTest, OtherErrorsAreNoOutOfMemory) {

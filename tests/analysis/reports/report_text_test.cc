@@ -198,6 +198,61 @@ TEST(ReportTextTest, WhatPilesUpUntilTheEndIsInTheHeadlineAndTheSummary) {
   EXPECT_THAT(RenderSummary(MakeReport(snapshot)), HasSubstr("no leaks; 3.1 MiB (3,250,567 B) piled up"));
 }
 
+TEST(ReportTextTest, RawAddressesAndAFewPinnedBytesTakeNoRoom) {
+  SyntheticProgram program;
+  const auto line = program.Line("train.py", 1, "step");
+  for (int i = 0; i < 12; ++i) program.Malloc(line, (i < 8 ? 2 : 20) * kMiB, AllocationKind::kDevice, 2);
+  program.Malloc(line, 4, AllocationKind::kHostPinned, 2);
+  const Snapshot snapshot = program.Snapshot();
+  const std::string text = RenderText(MakeReport(snapshot));
+  EXPECT_THAT(text, HasSubstr("12 segments on device 0: 4 of 20.0 MiB, 8 of 2.0 MiB"));
+  EXPECT_THAT(text, Not(HasSubstr("0x7")));
+  EXPECT_THAT(text, Not(HasSubstr("PEAK  host")));
+  EXPECT_THAT(text, HasSubstr("at most 4 B pinned"));
+}
+
+TEST(ReportTextTest, GrowthIsNeverCutOff) {
+  for (const std::size_t width : {80u, 100u}) {
+    SyntheticProgram program;
+    const std::string name(70, 'x');
+    const auto line = program.AddStack({program.AddFrame("", 0, name + "()", program.AddModule("/opt/me/libx.so"))});
+    const auto end = program.Line("a.cc", 9, "Step");
+    for (int step = 1; step <= 40; ++step) {
+      if (step % 4 == 0) program.Malloc(line, 2 * kMiB, AllocationKind::kDevice, 2);
+      program.Synchronize(end);
+    }
+    const Snapshot snapshot = program.Snapshot();
+    TextOptions options;
+    options.width = width;
+    EXPECT_THAT(RenderText(MakeReport(snapshot), options), HasSubstr("[+2.0 MiB every 4 steps]"));
+  }
+}
+
+TEST(ReportTextTest, WhatIsSaidOfPythonAndOfDebugInformationFitsTheProgram) {
+  SyntheticProgram native;
+  native.Malloc(native.AddStack({native.AddFrame("", 0, "Grow()", native.AddModule("/opt/me/libx.so"))}), kMiB);
+  const Snapshot without_lines = native.Snapshot();
+  EXPECT_THAT(RenderText(MakeReport(without_lines)), HasSubstr("not known in libx.so: build with -g"));
+  EXPECT_THAT(RenderText(MakeReport(without_lines)), Not(HasSubstr("Python lines")));
+  SyntheticProgram python;
+  python.AddModule("/usr/bin/python3.11");
+  python.Malloc(python.Line("a.cc", 1, "A"), kMiB);
+  const Snapshot with_python = python.Snapshot();
+  EXPECT_THAT(RenderText(MakeReport(with_python)), HasSubstr("Python lines"));
+  EXPECT_THAT(RenderText(MakeReport(with_python)), Not(HasSubstr("-g")));
+}
+
+TEST(ReportTextTest, ARefusedOperatorIsNamedOnceAndTheSameEverywhere) {
+  SyntheticProgram program;
+  const auto torch = program.AddModule("/v/site-packages/torch/lib/libtorch_cpu.so");
+  program.Fails(program.AddStack({program.AddFrame("", 0, "at::_ops::linear::call(at::Tensor const&)", torch)}), kMiB);
+  const Snapshot snapshot = program.Snapshot();
+  EXPECT_THAT(RenderSummary(MakeReport(snapshot)), HasSubstr("refused in at::linear in libtorch_cpu.so"));
+  EXPECT_EQ(ShortFunction("at::_ops::linear::call(at::Tensor const&)", 20), "at::linear");
+  EXPECT_EQ(ShortFunction("torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&)"),
+            "AddmmBackward0");
+}
+
 TEST(ReportTextTest, SummaryIsAFewLines) {
   const Snapshot snapshot = Everything();
   EXPECT_EQ(RenderSummary(MakeReport(snapshot)),
