@@ -49,6 +49,9 @@ struct Block {
 
 // Program memory and our pool's segments apart. Order: time of allocation, position, id.
 struct Blocks {
+  // Time of the oldest event that was kept, if older ones were overwritten: of what happened before, only what is still
+  // live is known.
+  std::int64_t window_begin_ns = kBeforeWindow;
   std::vector<Block> program;
   std::vector<Block> segments;
   // Device memory that counts against a device (imported memory is another process's), as opposed to host memory.

@@ -34,6 +34,8 @@ std::string_view HeldPhrase(GrowthShape shape) {
       return "once";
     case GrowthShape::kStopped:
       return "stopped growing";
+    case GrowthShape::kBounded:
+      return "bounded: others of the line are freed instead";
     case GrowthShape::kReplaced:
       return "newest of a line that frees its older ones";
     case GrowthShape::kEveryStep:
@@ -69,6 +71,7 @@ std::string GrowthPhrase(const LeakFinding& finding) {
                                  : ", about " + Human(static_cast<double>(finding.bytes_per_occurrence)) + " every " +
                                        HumanTime(finding.interval_ns));
     case GrowthShape::kStopped:
+    case GrowthShape::kBounded:
     case GrowthShape::kReplaced:
     case GrowthShape::kOnce:
       break;
@@ -143,6 +146,12 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   const CodeLine& line = report_.lines.line(finding.line);
   if (number == 1 && line.module_class == ModuleClass::kUser && line.basis != LineBasis::kLine)
     canvas_.Detail("source lines are not known: build with -g to see them");
+  if (finding.outside_steps && finding.before_window == 0)
+    canvas_.Detail("the run's steps do not cover these blocks: told over time");
+  if (finding.before_window != 0) {
+    canvas_.Detail(Grouped(finding.before_window) + " of the blocks are older than the events that were kept" +
+                   (finding.step_count == 0 ? "" : "; steps and growth are those since"));
+  }
   if (!finding.library.empty()) canvas_.Detail("asked for by " + finding.library + " for itself");
   if (!finding.companions.empty()) {
     std::string lines;

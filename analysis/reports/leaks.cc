@@ -7,12 +7,15 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/reports/clock_choice.h"
 #include "analysis/reports/growth.h"
+#include "analysis/reports/live_trend.h"
 
 namespace cuheap::analysis {
 namespace {
 
 constexpr std::int64_t kLongSilenceNs = 1'000'000'000;
+constexpr std::size_t kFewestByTime = 4;        // blocks that lie before the kept events
 constexpr std::size_t kFewestLateSegments = 3;  // in the second half of the steps
 constexpr std::uint64_t kFewestPiledUp = 8;     // blocks
 constexpr std::size_t kFewestSteady = 8;        // segments in a row
@@ -56,7 +59,7 @@ std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
 class LeakFinder {
  public:
   LeakFinder(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks, std::int64_t duration_ns)
-      : blocks_(blocks), lines_(lines), clocks_(clocks), duration_ns_(duration_ns) {
+      : blocks_(blocks), lines_(lines), clocks_(clocks), choice_(blocks, clocks), duration_ns_(duration_ns) {
     for (const Block& block : blocks.program) last_at_ = std::max(last_at_, block.allocated_at);
   }
 
@@ -98,7 +101,7 @@ class LeakFinder {
     if (block.never_freed()) return false;
     if (block.freed_at_shutdown) return true;
     const Steps& steps = clocks_.Of(block.thread);
-    return steps.count() != 0 && steps.StepOf(block.freed_ns) > steps.count() &&
+    return steps.count() != 0 && !choice_.OpenEnd(steps) && steps.StepOf(block.freed_ns) > steps.count() &&
            steps.StepOf(block.allocated_ns) <= steps.count();
   }
 
@@ -166,7 +169,9 @@ class LeakFinder {
     for (const auto& [stack, blocks] : by_stack) {
       const LeakFinding alone = Describe(group, blocks);
       const bool once_at_start = alone.occurrences == 1 && alone.first_step <= 1 && alone.step_count != 0;
-      auto& side = Grows(whole.shape) ? (once_at_start ? still : growing) : (Grows(alone.shape) ? growing : still);
+      const bool apart = once_at_start || alone.shape == GrowthShape::kBounded ||
+                         (alone.before_window == alone.blocks && !Grows(alone.shape));
+      auto& side = Grows(whole.shape) ? (apart ? still : growing) : (Grows(alone.shape) ? growing : still);
       side.insert(side.end(), blocks.begin(), blocks.end());
     }
     if (growing.empty() || still.empty()) return Push(group, std::move(whole));
@@ -212,17 +217,25 @@ class LeakFinder {
     finding.line_allocations = group.all.size();
     std::map<std::uint32_t, StackShare> stacks;
     std::vector<Addition> additions;
+    std::vector<const Block*> recent;
+    std::copy_if(blocks.begin(), blocks.end(), std::back_inserter(recent),
+                 [&](const Block* block) { return block->allocated_ns >= blocks_.window_begin_ns; });
+    finding.before_window = blocks.size() - recent.size();
     const std::uint32_t thread = MainThread(blocks);
-    const Steps& steps = clocks_.Of(thread);
-    finding.step_count = steps.count();
-    finding.step_thread = clocks_.by_thread.contains(thread) && clocks_.by_thread.size() > 1 ? thread : 0;
+    const Steps* steps = choice_.Of(thread, recent);
+    // One block in the window has no rate; the times of the older ones may tell one.
+    if (finding.before_window != 0 && recent.size() < 2) steps = nullptr;
+    if (steps != nullptr) {
+      finding.step_count = steps->count();
+      finding.step_thread = steps != &clocks_.main && clocks_.by_thread.size() > 1 ? thread : 0;
+    }
+    finding.outside_steps = steps == nullptr && clocks_.Of(thread).count() != 0;
     for (const Block* block : group.all) finding.line_frees += block->never_freed() ? 0 : 1;
     for (const Block* block : blocks) {
       ++finding.blocks;
       finding.bytes += block->bytes;
       finding.reserved_bytes += block->reserved_bytes;
       finding.freed_with_context += block->freed_with_context ? 1 : 0;
-      additions.push_back({steps.StepOf(block->allocated_ns), block->bytes});
       StackShare& share = stacks[block->stack];
       share.stack = block->stack;
       share.bytes += block->bytes;
@@ -234,11 +247,27 @@ class LeakFinder {
     std::sort(finding.stacks.begin(), finding.stacks.end(), [](const StackShare& a, const StackShare& b) {
       return a.bytes != b.bytes ? a.bytes > b.bytes : a.stack < b.stack;
     });
-    if (steps.count() == 0)
+    if (finding.before_window != 0 && recent.size() < 2) {
+      DescribeByTimes(finding, blocks);
+    } else if (steps == nullptr) {
       DescribeWithoutSteps(finding, group, blocks);
-    else
+    } else {
+      for (const Block* block : recent) additions.push_back({steps->StepOf(block->allocated_ns), block->bytes});
       DescribeSteps(finding, group, blocks, additions);
+    }
+    if (Grows(finding.shape) && Bounded(group, blocks, stacks)) {
+      finding.shape = GrowthShape::kBounded;
+      finding.bytes_per_step = 0;
+    }
     return finding;
+  }
+
+  static bool Bounded(const Group& group, const std::vector<const Block*>& blocks,
+                      const std::map<std::uint32_t, StackShare>& stacks) {
+    std::vector<const Block*> all;
+    std::copy_if(group.all.begin(), group.all.end(), std::back_inserter(all),
+                 [&](const Block* block) { return stacks.contains(block->stack); });
+    return IsBounded(all, blocks);
   }
 
   // The survivors are the newest blocks of the line, and older ones were freed.
@@ -282,6 +311,10 @@ class LeakFinder {
     const bool long_silence = silence > kLongSilenceNs && silence > 9 * finding.last_ns;
     if (early || long_silence) return;
     finding.shape = GrowthShape::kOverTime;
+    Pace(finding, blocks);
+  }
+
+  static void Pace(LeakFinding& finding, const std::vector<const Block*>& blocks) {
     std::vector<std::int64_t> gaps;
     std::vector<std::uint64_t> sizes;
     for (std::size_t i = 1; i < blocks.size(); ++i) {
@@ -290,6 +323,24 @@ class LeakFinder {
     }
     finding.interval_ns = Median(gaps);
     finding.bytes_per_occurrence = Median(sizes);
+  }
+
+  // For blocks of which at most one lies in the events that were kept: the live table still has their times. Evenly
+  // spread until now is growth; a burst, or a long time ago, is not.
+  void DescribeByTimes(LeakFinding& finding, const std::vector<const Block*>& blocks) const {
+    std::vector<std::int64_t> times_ns;
+    for (const Block* block : blocks) {
+      if (block->allocated_ns != kBeforeWindow) times_ns.push_back(block->allocated_ns);
+    }
+    finding.confidence = Confidence::kLow;
+    finding.shape = blocks.size() == 1 ? GrowthShape::kOnce : GrowthShape::kStopped;
+    if (times_ns.size() < kFewestByTime) return;
+    std::int64_t widest_ns = 0;
+    for (std::size_t i = 1; i < times_ns.size(); ++i) widest_ns = std::max(widest_ns, times_ns[i] - times_ns[i - 1]);
+    const std::int64_t span_ns = times_ns.back() - times_ns.front(), quiet_ns = duration_ns_ - times_ns.back();
+    if (2 * widest_ns > span_ns || quiet_ns > 2 * widest_ns || 2 * span_ns < duration_ns_ - times_ns.front()) return;
+    finding.shape = GrowthShape::kOverTime;
+    Pace(finding, blocks);
   }
 
   void FindCompanions() {
@@ -320,6 +371,7 @@ class LeakFinder {
   const Blocks& blocks_;
   const LineTable& lines_;
   const StepClocks& clocks_;
+  ClockChoice choice_;
   std::int64_t duration_ns_;
   std::uint64_t last_at_ = 0;
   std::vector<LeakFinding> findings_;

@@ -8,13 +8,14 @@
 //     filled up, a workspace per stream): held, not growing. Listed apart;
 //   - the newest few of a line whose older blocks were all freed (double buffers, the last step's result): held until
 //     replaced;
+//   - of a line that frees most of its blocks and has as much live as long before: a bounded cache, see live_trend.h;
 //   - asked for by a CUDA library for itself (cuBLAS workspace): held by a library, unless it grows;
 //   - asked for by PyTorch's caching allocator: its cache. Growth of it is told, since tensors that leak hide there,
 //   and
 //     judged for the cache as a whole (MeasureCaches).
 // Blocks that grow in number all through the run and are freed only when it ends (after the last step, or in exit
 // handlers) are no leak to a checker and yet fill the device: they are told as "freed only at the end".
-// Without steps, blocks that keep coming until the last half of the run's allocations count as a leak, with low
+// Without steps, or where those do not cover the line (see clock_choice.h), blocks that keep coming until the last half of the run's allocations count as a leak, with low
 // confidence.
 // A line with both set-up blocks and growing ones (a wrapper function) is split by stack.
 #ifndef CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
@@ -44,6 +45,7 @@ enum class GrowthShape : std::uint8_t {
   kEveryFewSteps,  // every `period` steps
   kIrregular,      // in some steps, still in the last ones
   kOverTime,       // no steps known: spread over the run
+  kBounded,        // new blocks replace older ones in no order: as much is live as long before, see live_trend.h
   kStopped,        // in several steps, none near the end
   kReplaced,       // the newest blocks of a line that frees its older ones
   kOnce,           // in one step, or at the start
@@ -67,6 +69,10 @@ struct LeakFinding {
   bool from_pytorch = false;                                // its allocator asked, cached or not
   std::string library;                                      // class kLibrary: who holds it
   std::uint64_t blocks = 0, bytes = 0, reserved_bytes = 0;  // reserved: what they occupy, at least bytes
+  // Those among the blocks whose allocation lies before the events that were kept: steps, rate and shape are without
+  // them.
+  std::uint64_t before_window = 0;
+  bool outside_steps = false;  // steps were found, but do not cover these blocks: told over time
   std::uint64_t line_allocations = 0, line_frees = 0;       // all that the line did in the window, here
   // Growth; steps as in steps.h, 0 if there are none.
   double bytes_per_step = 0;  // over the steps from the first to the last occurrence; irregular: to the end of the run

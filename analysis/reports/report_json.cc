@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 5> kVerdicts = {"out_of_memory", "leaks",
 constexpr std::array<std::string_view, 4> kStepSources = {"none", "marks", "synchronization", "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
 constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
-constexpr std::array<std::string_view, 7> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",
-                                                     "stopped",    "replaced",        "once"};
+constexpr std::array<std::string_view, 8> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",
+                                                     "bounded",    "stopped",         "replaced",  "once"};
 constexpr std::array<std::string_view, 3> kConfidences = {"low", "medium", "high"};
 constexpr std::array<std::string_view, 5> kOomVerdicts = {"not_known", "unexplained", "capacity", "other_owner",
                                                           "idle_in_pool"};
@@ -142,6 +142,8 @@ class Writer {
     json["steps"] = finding.steps;
     json["first_ns"] = finding.first_ns;
     json["last_ns"] = finding.last_ns;
+    if (finding.before_window != 0) json["before_window"] = finding.before_window;
+    if (finding.outside_steps) json["outside_steps"] = true;
     json["line_allocations"] = finding.line_allocations;
     json["line_frees"] = finding.line_frees;
     json["freed_at_exit"] = finding.freed_at_exit;

@@ -14,6 +14,7 @@ constexpr std::size_t kFewestOfThread = 8;  // of a thread that is to have steps
 constexpr double kLeastAgreement = 0.5;
 constexpr std::size_t kLongestCycle = 16;
 constexpr std::uint32_t kAllThreads = 0;
+constexpr std::ptrdiff_t kMostOfTail = 3;  // times as many allocations as a step makes
 
 struct Candidate {
   std::uint32_t stack = 0, thread = kAllThreads;
@@ -60,7 +61,8 @@ class AllocationClock {
   }
 
   // Boundaries may lie at a step's beginning or middle: what follows the last one is then a step as well, cut short or
-  // not. It is told by allocating where half of the steps do. If nothing does before the first boundary, that one only
+  // not. It is told by allocating where half of the steps do, and not much more often than they: much more is a loop of
+  // its own, which no step covers. If nothing does before the first boundary, that one only
   // ends the set-up.
   void Complete(std::vector<std::int64_t>& boundaries_ns, const Intervals& intervals, std::uint32_t thread) const {
     if (boundaries_ns.size() < 2) return;
@@ -75,6 +77,10 @@ class AllocationClock {
     };
     const auto tail = after(boundaries_ns.back());
     if (std::none_of(tail, stamps.end(), often)) return;
+    std::ptrdiff_t most = 1;  // allocations between two boundaries
+    for (std::size_t i = 1; i < boundaries_ns.size(); ++i)
+      most = std::max(most, after(boundaries_ns[i]) - after(boundaries_ns[i - 1]));
+    if (stamps.end() - tail > kMostOfTail * most) return;
     const bool head = std::any_of(stamps.begin(), after(boundaries_ns.front()), often);
     std::int64_t end_ns = boundaries_ns.back();
     for (auto stamp = tail; stamp != stamps.end(); ++stamp) {
@@ -82,6 +88,15 @@ class AllocationClock {
     }
     boundaries_ns.push_back(end_ns);
     if (!head) boundaries_ns.erase(boundaries_ns.begin());
+  }
+
+  // The share of the run's allocations that come after.
+  double ShareAfter(std::int64_t time_ns) const {
+    const auto all = stamps_.find(kAllThreads);
+    if (all == stamps_.end()) return 0;
+    const std::vector<Stamp>& stamps = all->second;
+    const auto after = std::upper_bound(stamps.begin(), stamps.end(), Stamp{time_ns, ~std::uint32_t{0}});
+    return static_cast<double>(stamps.end() - after) / static_cast<double>(stamps.size());
   }
 
   std::int64_t span_ns() const {
@@ -257,7 +272,14 @@ StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks) {
   StepClocks clocks;
   clocks.main = FromMarks(snapshot.events, clock);
   if (clocks.main.source == StepSource::kNone) FromSynchronizations(snapshot.events, clock, clocks);
-  if (clocks.main.source == StepSource::kNone) clocks.main = FromAllocations(blocks, clock);
+  if (clocks.main.source == StepSource::kNone) {
+    clocks.main = FromAllocations(blocks, clock);
+  } else if (clocks.main.source == StepSource::kSynchronization &&
+             clock.ShareAfter(clocks.main.boundaries_ns.back()) > 0.5) {
+    // Synchronisations of a warm-up.
+    Steps recurring = FromAllocations(blocks, clock);
+    if (recurring.count() > clocks.main.count()) clocks.main = std::move(recurring);
+  }
   return clocks;
 }
 

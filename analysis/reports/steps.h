@@ -52,7 +52,8 @@ struct StepClocks {
 // p-th synchronisation ends a step. Among the candidates that agree the most frequent one wins. Else the same question
 // is asked of allocations: the stack whose blocks come and go (a block that is never freed is what we look for, not a
 // clock), and of several those whose number most stacks share: what a step does in an inner loop comes more often, but
-// few stacks come that often.
+// few stacks come that often. So it is if most of the run's allocations come after the last synchronisation, which then
+// was of a warm-up.
 // What follows the last boundary counts as a step if it allocates like one.
 StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks);
 

@@ -1,0 +1,25 @@
+// Whether a line that frees most of its blocks holds more and more all the same.
+#ifndef CUHEAP_ANALYSIS_REPORTS_LIVE_TREND_H_
+#define CUHEAP_ANALYSIS_REPORTS_LIVE_TREND_H_
+
+#include <vector>
+
+#include "analysis/reports/blocks.h"
+
+namespace cuheap::analysis {
+
+// Note [Bounded caches]
+// A cache that replaces entries in no particular order always ends with some blocks that were never freed, most of them
+// young: by the time of their allocation alone they look like a leak that is still going on. What tells it from a leak
+// is how much is live at once. The last half of what the line does (its allocations and frees, in order) is cut into
+// windows. The least that was live in a window leaves out what comes and goes; a leak makes it rise from window to
+// window, a full cache leaves it where it is. It has to rise in blocks and in bytes: entries of changing sizes alone
+// make no trend.
+//
+// all: every block of the line (or of its stacks) by any order; kept: those among them that count as not freed. False
+// as well if there is too little to see, or if the line frees next to nothing.
+bool IsBounded(const std::vector<const Block*>& all, const std::vector<const Block*>& kept);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_LIVE_TREND_H_
