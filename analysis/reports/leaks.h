@@ -15,8 +15,8 @@
 //     judged for the cache as a whole (MeasureCaches).
 // Blocks that grow in number all through the run and are freed only when it ends (after the last step, or in exit
 // handlers) are no leak to a checker and yet fill the device: they are told as "freed only at the end".
-// Without steps, or where those do not cover the line (see clock_choice.h), blocks that keep coming until the last half of the run's allocations count as a leak, with low
-// confidence.
+// Without steps, or where those do not cover the line (see clock_choice.h), blocks that keep coming until the last half
+// of the run's allocations count as a leak, with low confidence.
 // A line with both set-up blocks and growing ones (a wrapper function) is split by stack.
 #ifndef CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
 #define CUHEAP_ANALYSIS_REPORTS_LEAKS_H_

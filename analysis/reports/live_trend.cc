@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <set>
 #include <unordered_set>
@@ -49,12 +50,35 @@ std::vector<Change> ChangesOf(const std::vector<const Block*>& all, const std::v
   return changes;
 }
 
+// Whether most of what was kept in the second half may well be freed yet: as many blocks as are kept became as old
+// before they were freed.
+bool MayBeFreedYet(const std::vector<const Block*>& all, const std::vector<const Block*>& kept,
+                   const std::vector<Change>& changes) {
+  const std::unordered_set<const Block*> keeps(kept.begin(), kept.end());
+  std::vector<std::uint64_t> ages;  // at which they were freed
+  for (const Block* block : all) {
+    if (block->allocated_at != 0 && block->freed_at != kNoPosition && !keeps.contains(block))
+      ages.push_back(block->freed_at - block->allocated_at);
+  }
+  if (ages.empty()) return false;
+  const auto oldest = ages.begin() + static_cast<std::ptrdiff_t>(std::min(ages.size(), kept.size()) - 1);
+  std::nth_element(ages.begin(), oldest, ages.end(), std::greater<>());
+  const std::uint64_t half = changes[changes.size() / 2].at, end = changes.back().at;
+  std::size_t late = 0, young = 0;
+  for (const Block* block : kept) {
+    if (block->allocated_at < half) continue;
+    ++late;
+    young += end - block->allocated_at <= *oldest ? 1 : 0;
+  }
+  return late != 0 && 4 * young >= 3 * late;
+}
+
 }  // namespace
 
 bool IsBounded(const std::vector<const Block*>& all, const std::vector<const Block*>& kept) {
   if (4 * (all.size() - std::min(all.size(), kept.size())) < all.size()) return false;
   const std::vector<Change> changes = ChangesOf(all, kept);
-  if (changes.size() < kFewestChanges) return false;
+  if (changes.size() < kFewestChanges || !MayBeFreedYet(all, kept, changes)) return false;
   Minima blocks, bytes;
   blocks.fill(std::numeric_limits<std::int64_t>::max());
   bytes.fill(std::numeric_limits<std::int64_t>::max());

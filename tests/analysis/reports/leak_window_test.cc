@@ -206,6 +206,34 @@ TEST_F(CacheTest, ARareLeakOfALineThatFreesNearlyAllIsFound) {
   EXPECT_EQ(report.findings[0].shape, GrowthShape::kIrregular);
 }
 
+TEST_F(CacheTest, FourBlocksOfALineThatFreesTheOthersAreALeak) {
+  for (int step = 1; step <= 40; ++step) {
+    const auto block = program_.Malloc(leak_, kMiB);
+    if (step % 10 != 0) program_.Free(block);
+    program_.Synchronize(step_end_);
+  }
+  EXPECT_EQ(Now().leak_count(), 1u);
+}
+
+// Every tenth block is kept until five newer ones are.
+TEST_F(CacheTest, TheLastFewCheckpointsAreNoLeak) {
+  for (int step = 1; step <= 1000; ++step) {
+    const auto block = program_.Malloc(leak_, kMiB);
+    if (step % 10 == 0)
+      cache_.push_back(block);
+    else
+      program_.Free(block);
+    if (cache_.size() > 5) {
+      program_.Free(cache_.front());
+      cache_.erase(cache_.begin());
+    }
+    program_.Synchronize(step_end_);
+  }
+  const Report& report = Now();
+  EXPECT_EQ(report.verdict, Verdict::kNoLeaks);
+  EXPECT_EQ(report.findings[0].blocks, 5u);
+}
+
 TEST_F(CacheTest, ALeakBesideABoundedCacheOnOneWrappersLineIsFound) {
   const auto wrapper = program_.Line("buffer.h", 9, "Buffer::Buffer");
   const auto insert = program_.Through(wrapper, insert_), leak = program_.Through(wrapper, leak_);
