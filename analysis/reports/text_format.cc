@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdio>
 
+#include "analysis/printable.h"
+
 namespace cuheap::analysis {
 namespace {
 
@@ -148,10 +150,7 @@ std::string PadRight(std::string text, std::size_t width) {
 }
 
 std::string Clip(std::string_view text, std::size_t width, bool utf8) {
-  std::string clean(text);
-  for (char& byte : clean) {
-    if (static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F) byte = '?';
-  }
+  const std::string clean = Printable(text);
   if (Columns(clean) <= width) return clean;
   const std::string_view mark = utf8 ? "\u2026" : "...";
   const std::size_t keep = width > Columns(mark) ? width - Columns(mark) : 0;

@@ -30,8 +30,8 @@ std::string ShortPath(std::string_view path, std::string_view folder, std::size_
 std::size_t Columns(std::string_view text);
 std::string PadLeft(std::string text, std::size_t width);
 std::string PadRight(std::string text, std::size_t width);
-// Cut to `width` columns, with a mark at the end if something was cut. Control characters become '?': names come from
-// the program and must not steer the terminal.
+// Cut to `width` columns, with a mark at the end if something was cut. Made safe for a terminal, see printable.h:
+// names come from the program.
 std::string Clip(std::string_view text, std::size_t width, bool utf8);
 
 // The curve as `width` characters of eight heights; the highest is the greatest value. Empty if there is nothing to

@@ -21,7 +21,7 @@ int Execute(const Command& command) {
   if (done.status == 0)
     std::fputs(done.text.c_str(), stdout);
   else
-    Say(done.text);
+    SayLines(done.text);
   return done.status;
 }
 

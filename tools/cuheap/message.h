@@ -9,11 +9,15 @@ namespace cuheap::tools {
 
 inline constexpr int kUsageError = 2;  // our own errors before the program starts, and everything `report` refuses
 
-// One write per call, so that lines of several processes don't mix. Control characters but newline become '?'. Errors
-// of stderr are ignored: there is nobody left to tell.
+// One line. One write per call, so that lines of several processes don't mix. What could steer the terminal or forge a
+// line (a newline in a program's name) becomes '?', see analysis/printable.h. Errors of stderr are ignored: there is
+// nobody left to tell.
 void Say(std::string_view text);
+// Several lines, in one write: newlines are the caller's own, and names in the text have been made printable.
+void SayLines(std::string_view text);
 
-// One word of a command line as a shell would read it: quoted only if needed.
+// One word of a command line as a shell would read it: quoted only if needed. Printable, whatever is in it: control
+// characters and the like are escaped in $'...' (bash, zsh, ksh).
 std::string ShellQuoted(std::string_view word);
 
 }  // namespace cuheap::tools

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analysis/printable.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/journal_folder.h"
 #include "tools/cuheap/message.h"
@@ -22,7 +23,7 @@ int Recover(const RecoverOptions& options) {
   for (const std::string& problem : result.problems) Say(problem);
   for (const SnapshotFile& file : result.files) {
     if (!options.quiet) {
-      Say(file.program + " (process " + std::to_string(file.pid) + (file.running ? ", still running" : "") +
+      SayLines(analysis::Printable(file.program) + " (process " + std::to_string(file.pid) + (file.running ? ", still running" : "") +
           "): " + file.summary + "\ncuheap report " + ShellQuoted(file.path));
     }
   }

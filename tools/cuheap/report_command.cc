@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analysis/printable.h"
 #include "analysis/reports/report.h"
 #include "analysis/reports/report_json.h"
 #include "analysis/reports/report_text.h"
@@ -111,8 +112,8 @@ int ReportFolder(const ReportOptions& options) {
     ++snapshots;
     std::string summary = analysis::RenderSummary(analysis::MakeReport(*snapshot, {options.ignore}), text);
     for (std::size_t at = 0; (at = summary.find('\n', at)) != std::string::npos; at += 3) summary.insert(at + 1, "  ");
-    output.append(path).append("  (process ").append(std::to_string(snapshot->process.pid)).append(" on ");
-    output.append(snapshot->process.host).append(")\n  ").append(summary).append("\n");
+    output.append(analysis::Printable(path)).append("  (process ").append(std::to_string(snapshot->process.pid)).append(" on ");
+    output.append(analysis::Printable(snapshot->process.host)).append(")\n  ").append(summary).append("\n");
   }
   if (snapshots == 0) {
     Say(options.path + " holds no snapshots (files ending in .json or .json.zst)");

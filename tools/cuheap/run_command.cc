@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analysis/printable.h"
 #include "tools/cuheap/child_environment.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/install_layout.h"
@@ -39,7 +40,7 @@ void SayResult(const SnapshotResult& result, bool quiet) {
   for (const std::string& problem : result.problems) Say(problem);
   if (quiet || result.files.empty()) return;
   const SnapshotFile& main = result.files.front();
-  Say(main.program + " (process " + std::to_string(main.pid) + "): " + main.summary + "\ncuheap report " +
+  SayLines(analysis::Printable(main.program) + " (process " + std::to_string(main.pid) + "): " + main.summary + "\ncuheap report " +
       ShellQuoted(main.path));
   std::size_t named = 0;
   for (std::size_t i = 1; i < result.files.size() && named < kOthersNamed; ++i, ++named) {
