@@ -53,11 +53,10 @@ std::optional<Keeper> KeeperOf(const Report& report, const LeakFinding& finding)
   for (std::size_t i = report.lines.PositionInStack(stack); i < frames.size(); ++i) {
     const Frame& frame = snapshot.frames[frames[i]];
     const std::string name = ShortFunction(snapshot.strings[frame.function], 200);
-    const std::string_view last =
-        std::string_view(name).substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1);
-    const auto call = std::find_if(kCalls.begin(), kCalls.end(), [&](std::string_view candidate) {
-      return last == candidate || last == std::string(candidate) + "<...>";
-    });
+    std::string last = name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1);
+    last = last.substr(0, last.find('<'));
+    if (last == "_M_realloc_insert" || last == "_M_realloc_append") last = "push_back";  // of which it is the slow half
+    const auto call = std::find(kCalls.begin(), kCalls.end(), last);
     if (call != kCalls.end() && name.find("::") != std::string::npos) {
       keeper = Keeper{*call, ""};
     } else if (keeper && frame.file != 0 && !IsSystemSource(snapshot.strings[frame.file])) {
@@ -69,10 +68,14 @@ std::optional<Keeper> KeeperOf(const Report& report, const LeakFinding& finding)
   return keeper;
 }
 
-std::string ForEveryStep(const LeakFinding& finding, const std::string& free_call) {
+std::string ForEveryStep(const Report& report, const LeakFinding& finding, const std::string& free_call) {
   if (finding.line_frees == 0) {
     return "No block of this line is ever freed: " + free_call +
            " it when the step ends, or allocate it once before the loop and use it again.";
+  }
+  if (report.lines.line(finding.line).basis != LineBasis::kLine) {
+    return "Some of its allocations are freed and some are not; which ones is seen only with source lines (build with "
+           "-g).";
   }
   return "The line frees " + Grouped(finding.line_frees) + " of its " + Grouped(finding.line_allocations) +
          " blocks, so the free is there but misses one a step: is a pointer overwritten before it is freed?";
@@ -110,7 +113,7 @@ std::string ForLeak(const Report& report, const LeakFinding& finding) {
   }
   if (finding.shape == GrowthShape::kIrregular)
     return "No block of this line is ever freed, whatever leads there: " + free_call + " it when its user is done.";
-  return ForEveryStep(finding, free_call);
+  return ForEveryStep(report, finding, free_call);
 }
 
 // What would have made room, from the largest to the smallest certainty.
@@ -148,6 +151,10 @@ std::string ForCapacity(const Report& report, const Failure& failure) {
 std::string AdviceFor(const Report& report, const LeakFinding& finding) {
   if (finding.leak_class == LeakClass::kLeak) return ForLeak(report, finding);
   if (finding.leak_class != LeakClass::kFreedAtEnd) return "";
+  if (finding.from_pytorch) {
+    return "Tensors are kept until the end: a list of losses or outputs? Keep numbers (loss.item()) or "
+           "x.detach().cpu() instead.";
+  }
   if (const auto keeper = KeeperOf(report, finding)) {
     return "Kept by " + std::string(keeper->call) + (keeper->line.empty() ? "" : " at " + keeper->line) +
            " until the end: empty the container between phases.";

@@ -13,6 +13,7 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::size_t kFramesShown = 8;
+constexpr std::uint64_t kFewBytes = 4096;
 constexpr std::size_t kNarrowestName = 36;  // columns
 
 std::string Human(double bytes) { return HumanBytes(bytes); }
@@ -113,9 +114,13 @@ void FindingText::Cache() {
   if (cache == nullptr) return;
   canvas_.Line();
   canvas_.Strong("     PyTorch's cache, " + ScopeName(cache->segments.scope));
-  canvas_.Detail(GrowthPhrase(cache->segments) + " (" + std::string(ConfidenceWord(cache->segments.confidence)) +
-                 " confidence), " + Human(static_cast<double>(cache->segments.bytes)) + " in " +
-                 Plural(cache->segments.blocks, "segment") + " at the end");
+  std::string text =
+      GrowthPhrase(cache->segments) + " (" + std::string(ConfidenceWord(cache->segments.confidence)) + " confidence)";
+  if (cache->segments.shape != GrowthShape::kOverTime) {
+    text += ", " + Human(static_cast<double>(cache->segments.bytes)) + " in " +
+            Plural(cache->segments.blocks, "segment") + " at the end";
+  }
+  canvas_.Detail(text);
   Advice(AdviceFor(*cache));
 }
 
@@ -258,6 +263,7 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
   }
   if (lines == 0) return;
   canvas_.Section(title, BytesBoth(bytes) + " in " + Plural(blocks, "block") + " of " + Plural(lines, "line"));
+  if (bytes < kFewBytes && leak_class != LeakClass::kFreedAtEnd) return;  // not worth a table
   canvas_.Paragraph(explanation);
   canvas_.Line();
   canvas_.Dim("      bytes   blocks  line");

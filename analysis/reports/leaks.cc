@@ -15,10 +15,11 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::int64_t kLongSilenceNs = 1'000'000'000;
-constexpr std::size_t kFewestByTime = 4;        // blocks that lie before the kept events
-constexpr std::size_t kFewestLateSegments = 3;  // in the second half of the steps
-constexpr std::uint64_t kFewestPiledUp = 8;     // blocks
-constexpr std::size_t kFewestSteady = 8;        // segments in a row
+constexpr std::size_t kFewestByTime = 4;            // blocks that lie before the kept events
+constexpr std::size_t kFewestLateSegments = 3;     // in the second half of the steps
+constexpr std::uint64_t kFewestPiledUp = 8;        // blocks
+constexpr std::ptrdiff_t kFewestSteady = 5;        // segments in a row after one more
+constexpr std::uint32_t kFewestStepsOfCache = 16;  // for which a quarter is told apart
 
 // All blocks of one line in one scope and from one allocator, by time of allocation.
 struct Group {
@@ -112,7 +113,7 @@ class LeakFinder {
     std::copy_if(held.begin(), held.end(), std::back_inserter(later), [&](const Block* block) {
       return 4 * std::uint64_t{clocks_.Of(block->thread).StepOf(block->allocated_ns)} > whole.step_count;
     });
-    if (whole.step_count < 2 * kFewestSteady || later.size() < kFewestLateSegments) return whole;
+    if (whole.step_count < kFewestStepsOfCache || later.size() < kFewestLateSegments) return whole;
     LeakFinding growth = Describe(cache, later);
     growth.blocks = whole.blocks;
     growth.bytes = whole.bytes;
@@ -121,22 +122,27 @@ class LeakFinder {
   }
 
   // A cache fills up in the first steps, and now and then a step needs a segment more; growth are segments that go on
-  // being added. Without steps all that is left is whether they come at a steady pace until the last one.
-  static bool CacheGrows(const LeakFinding& segments, const std::vector<const Block*>& held) {
+  // being added. Without steps all that is left is whether the last of all come for one line and at a steady pace,
+  // after those of others: a set-up loop is the first, and is followed by others.
+  bool CacheGrows(const LeakFinding& segments, const std::vector<const Block*>& held) const {
     if (segments.shape == GrowthShape::kEveryStep || segments.shape == GrowthShape::kEveryFewSteps) return true;
     if (segments.shape == GrowthShape::kIrregular) {
       const auto late = std::count_if(segments.steps.begin(), segments.steps.end(),
                                       [&](std::uint32_t step) { return 2 * step > segments.step_count; });
       return static_cast<std::size_t>(late) >= kFewestLateSegments;
     }
-    if (segments.shape != GrowthShape::kOverTime || held.size() < 2 * kFewestSteady) return false;
+    if (segments.shape != GrowthShape::kOverTime || static_cast<std::ptrdiff_t>(held.size()) <= kFewestSteady)
+      return false;
+    const auto newest = held.end() - kFewestSteady - 1;
+    const auto of_last_line = [&](const Block* block) {
+      return block->stack != 0 && lines_.OfStack(block->stack) == lines_.OfStack(held.back()->stack);
+    };
+    if (!std::all_of(newest, held.end(), of_last_line) || std::all_of(held.begin(), newest, of_last_line)) return false;
     std::vector<std::int64_t> gaps;
-    for (std::size_t i = held.size() - kFewestSteady; i < held.size(); ++i)
-      gaps.push_back(held[i]->allocated_ns - held[i - 1]->allocated_ns);
+    for (auto block = newest + 1; block != held.end(); ++block)
+      gaps.push_back((*block)->allocated_ns - (*(block - 1))->allocated_ns);
     const std::int64_t longest = *std::max_element(gaps.begin(), gaps.end());
-    const std::int64_t steady_ns = held.back()->allocated_ns - held[held.size() - kFewestSteady - 1]->allocated_ns;
-    return longest <= 3 * Median(gaps) &&
-           4 * steady_ns >= held.back()->allocated_ns - std::max<std::int64_t>(0, held.front()->allocated_ns);
+    return longest <= 3 * Median(gaps);
   }
 
   void Judge(const Group& group) {
@@ -273,7 +279,12 @@ class LeakFinder {
   // The survivors are the newest blocks of the line, and older ones were freed.
   static bool Replaced(const Group& group, const std::vector<const Block*>& blocks) {
     if (group.all.size() <= blocks.size() || 2 * blocks.size() > group.all.size()) return false;
-    return std::equal(blocks.begin(), blocks.end(), group.all.end() - static_cast<std::ptrdiff_t>(blocks.size()));
+    if (std::equal(blocks.begin(), blocks.end(), group.all.end() - static_cast<std::ptrdiff_t>(blocks.size())))
+      return true;
+    // A few of those of the last step: the newest tenth.
+    const auto tenth = static_cast<std::ptrdiff_t>(group.all.size() / 10);
+    return blocks.size() * 10 <= group.all.size() &&
+           std::find(group.all.end() - tenth, group.all.end(), blocks.front()) != group.all.end();
   }
 
   void DescribeSteps(LeakFinding& finding, const Group& group, const std::vector<const Block*>& blocks,

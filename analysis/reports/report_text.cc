@@ -338,6 +338,7 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
             HumanBytes(static_cast<double>(report.leaked_bytes())) +
             "; worst: " + ShowLine(report, report.lines.line(worst.line), 60, options.utf8) + ", " +
             GrowthPhrase(worst);
+    if (const std::string piled = PiledUpText(report); !piled.empty()) text += "; " + piled;
   } else {
     text += SummaryWithoutLeaks(report);
   }

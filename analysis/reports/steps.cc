@@ -220,13 +220,19 @@ Steps FromAllocations(const Blocks& blocks, const AllocationClock& clock) {
   struct Recurring {
     Candidate candidate;
     std::size_t freed = 0;
+    std::size_t first = 0, last = 0;  // the how manieth allocation of all
   };
   std::map<std::uint32_t, Recurring> groups;
+  std::size_t allocations = 0;
   for (const Block& block : blocks.program) {
-    if (block.stack == 0 || block.allocated_at == 0) continue;
+    if (block.allocated_at == 0) continue;
+    ++allocations;
+    if (block.stack == 0) continue;
     Recurring& group = groups[block.stack];
     group.candidate.stack = block.stack;
     group.candidate.times_ns.push_back(block.allocated_ns);
+    if (group.first == 0) group.first = allocations;
+    group.last = allocations;
     if (!block.never_freed()) ++group.freed;
   }
   const std::int64_t span = clock.span_ns();
@@ -235,8 +241,10 @@ Steps FromAllocations(const Blocks& blocks, const AllocationClock& clock) {
   const auto is_freed = [](const Recurring& group) { return group.freed * 10 >= group.candidate.times_ns.size() * 8; };
   for (auto group = groups.begin(); group != groups.end();) {
     const auto& times = group->second.candidate.times_ns;
-    // A loop of the set-up is not the run's.
-    if (times.size() < kFewestRepeats + 1 || times.back() - times.front() < span / 2) {
+    // A loop of the set-up is not the run's: neither in time (which imports and compilation can fill) nor in number.
+    const bool short_loop =
+        times.back() - times.front() < span / 2 && 2 * (group->second.last - group->second.first) < allocations;
+    if (times.size() < kFewestRepeats + 1 || short_loop) {
       group = groups.erase(group);
       continue;
     }

@@ -77,6 +77,7 @@ VerdictWords PutVerdict(const Report& report) {
     case Verdict::kLeaks: {
       std::string text = LeakText(report);
       Join(text, CacheGrowthText(report));
+      Join(text, PiledUpText(report));
       return {"LEAK", text, TextColor::kBad};
     }
     case Verdict::kGrowing:

@@ -44,6 +44,25 @@ TEST_F(AdviceTest, AContainerThatKeepsItIsNamedWithItsLine) {
   EXPECT_EQ(First(), "Kept by push_back into a container at train.cc:61? Empty it when the step ends.");
 }
 
+TEST_F(AdviceTest, AContainerIsSeenByAnInstantiatedCallAndBySlowHalves) {
+  for (const char* call : {"std::vector<Buffer, std::allocator<Buffer> >::emplace_back<int>(int&&)",
+                           "void std::vector<Buffer>::_M_realloc_insert<int>(Buffer*, int&&)"}) {
+    SyntheticProgram program;
+    const auto line = program.Line("train.cc", 57, "Buffer"), end = program.Line("train.cc", 90, "Step");
+    auto frames = program.raw().stacks[line].frames;
+    frames.insert(frames.begin() + 2, program.AddFrame("", 0, call, program.raw().frames[frames[1]].module));
+    const auto stack = program.AddStack(frames);
+    for (int step = 0; step < 10; ++step) {
+      program.Malloc(stack, kMiB);
+      program.Synchronize(end);
+    }
+    snapshot_ = program.Snapshot();
+    const Report report = MakeReport(snapshot_);
+    EXPECT_THAT(AdviceFor(report, report.findings.at(0)),
+                testing::ContainsRegex("^Kept by [a-z]+_back into .* at train"));
+  }
+}
+
 TEST_F(AdviceTest, AnEarlyReturnIsSuspectedWhereOtherStepsFree) {
   for (int step = 1; step <= 40; ++step, End()) {
     const auto block = program_.Malloc(line_, kMiB);

@@ -456,6 +456,19 @@ TEST_F(LeaksTest, WithoutStepsThePaceIsTold) {
   EXPECT_EQ(report.last_allocation_ns, program_.now_ns());
 }
 
+TEST_F(LeaksTest, ABlockOfTheLastStepIsNoGrowthWithoutSteps) {
+  constexpr std::uint32_t kNoStack = 0;  // it cannot tell steps
+  for (int i = 1; i <= 60; ++i) {
+    const auto first = program_.Malloc(kNoStack, kMiB), kept = program_.Malloc(kNoStack, kMiB);
+    program_.Free(first);
+    if (i < 58) program_.Free(kept);
+  }
+  program_.Free(program_.Malloc(kNoStack, kMiB));
+  const Report& report = Now();
+  EXPECT_EQ(report.steps.count(), 0u);
+  EXPECT_EQ(report.leak_count(), 0u);
+}
+
 TEST_F(LeaksTest, RatesOfAlternatingSizesAreTheirMean) {
   const auto leak = program_.Line("train.cc", 33, "Log");
   for (int step = 1; step <= 100; ++step) {

@@ -133,6 +133,16 @@ TEST_F(StepsTest, MarksAndSynchronizationsAtTheBeginningOfStepsCountThemAll) {
   EXPECT_EQ(steps.StepOf(last - 1'000'000), 20u);
 }
 
+TEST_F(StepsTest, ALoopThatIsShortBesideImportsIsStillTheRuns) {
+  program_.Malloc(c_, 4096);
+  program_.Sleep(5'000'000'000);
+  for (int step = 1; step <= 20; ++step) {
+    Temporary(a_);
+    Temporary(b_);
+  }
+  EXPECT_EQ(Main().count(), 20u);
+}
+
 TEST_F(StepsTest, BlocksThatAreNeverFreedAreNoClock) {
   for (int i = 0; i < 50; ++i) program_.Malloc(a_, 4096);
   EXPECT_EQ(Main().source, StepSource::kNone);
