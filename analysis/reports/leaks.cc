@@ -15,7 +15,7 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::int64_t kLongSilenceNs = 1'000'000'000;
-constexpr std::size_t kFewestByTime = 4;            // blocks that lie before the kept events
+constexpr std::size_t kFewestByTime = 4;           // blocks that lie before the kept events
 constexpr std::size_t kFewestLateSegments = 3;     // in the second half of the steps
 constexpr std::uint64_t kFewestPiledUp = 8;        // blocks
 constexpr std::ptrdiff_t kFewestSteady = 5;        // segments in a row after one more
@@ -279,12 +279,13 @@ class LeakFinder {
   // The survivors are the newest blocks of the line, and older ones were freed.
   static bool Replaced(const Group& group, const std::vector<const Block*>& blocks) {
     if (group.all.size() <= blocks.size() || 2 * blocks.size() > group.all.size()) return false;
-    if (std::equal(blocks.begin(), blocks.end(), group.all.end() - static_cast<std::ptrdiff_t>(blocks.size())))
-      return true;
-    // A few of those of the last step: the newest tenth.
+    return std::equal(blocks.begin(), blocks.end(), group.all.end() - static_cast<std::ptrdiff_t>(blocks.size()));
+  }
+
+  // Two or three among the newest tenth of a line that frees the others: those of the last step.
+  static bool FewOfTheLast(const Group& group, const std::vector<const Block*>& blocks) {
     const auto tenth = static_cast<std::ptrdiff_t>(group.all.size() / 10);
-    return blocks.size() * 10 <= group.all.size() &&
-           std::find(group.all.end() - tenth, group.all.end(), blocks.front()) != group.all.end();
+    return blocks.size() <= 3 && std::find(group.all.end() - tenth, group.all.end(), blocks.front()) != group.all.end();
   }
 
   void DescribeSteps(LeakFinding& finding, const Group& group, const std::vector<const Block*>& blocks,
@@ -312,7 +313,7 @@ class LeakFinder {
     finding.confidence = Confidence::kLow;
     finding.shape = GrowthShape::kOnce;
     if (blocks.size() == 1) return;
-    if (Replaced(group, blocks)) {
+    if (Replaced(group, blocks) || FewOfTheLast(group, blocks)) {
       finding.shape = GrowthShape::kReplaced;
       return;
     }

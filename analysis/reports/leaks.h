@@ -73,7 +73,7 @@ struct LeakFinding {
   // them.
   std::uint64_t before_window = 0;
   bool outside_steps = false;  // steps were found, but do not cover these blocks: told over time
-  std::uint64_t line_allocations = 0, line_frees = 0;       // all that the line did in the window, here
+  std::uint64_t line_allocations = 0, line_frees = 0;  // all that the line did in the window, here
   // Growth; steps as in steps.h, 0 if there are none.
   double bytes_per_step = 0;  // over the steps from the first to the last occurrence; irregular: to the end of the run
   double slope_bytes_per_step = 0,
