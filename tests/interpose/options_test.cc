@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <list>
 #include <map>
 #include <string>
 
@@ -8,7 +9,10 @@
 namespace cuheap::options {
 namespace {
 
-Rejection ParseFrom(const std::map<std::string, std::string>& environment, Options* options) {
+// As in a process, the texts outlive the options that point into them.
+Rejection ParseFrom(const std::map<std::string, std::string>& values, Options* options) {
+  static std::list<std::map<std::string, std::string>> environments;
+  const auto& environment = environments.emplace_back(values);
   return ParseAll(
       [&](const char* name) {
         const auto found = environment.find(name);

@@ -31,6 +31,10 @@ extern char** environ;
 // rounds of a thread's teardown.
 constexpr bool kThreadsInForkedChild = false;
 constexpr int kTeardownRounds = 2;
+#elif defined(__SANITIZE_ADDRESS__)
+// AddressSanitizer's own locks are not made safe for fork: a thread's start in the child now and then waits for ever.
+constexpr bool kThreadsInForkedChild = false;
+constexpr int kTeardownRounds = 4;
 #else
 constexpr bool kThreadsInForkedChild = true;
 constexpr int kTeardownRounds = 4;
