@@ -12,7 +12,8 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::size_t kWindows = 8;
-constexpr std::size_t kFewestChanges = 64;  // of the line: four in each window
+constexpr std::ptrdiff_t kFewestBetween = 4;  // blocks
+constexpr std::size_t kFewestChanges = 64;    // of the line: four in each window
 
 struct Change {
   std::uint64_t at = 0;  // position
@@ -78,7 +79,7 @@ bool MayBeFreedYet(const std::vector<const Block*>& all, const std::vector<const
 bool IsBounded(const std::vector<const Block*>& all, const std::vector<const Block*>& kept) {
   if (4 * (all.size() - std::min(all.size(), kept.size())) < all.size()) return false;
   const std::vector<Change> changes = ChangesOf(all, kept);
-  if (changes.size() < kFewestChanges || !MayBeFreedYet(all, kept, changes)) return false;
+  if (changes.size() < kFewestChanges) return false;
   Minima blocks, bytes;
   blocks.fill(std::numeric_limits<std::int64_t>::max());
   bytes.fill(std::numeric_limits<std::int64_t>::max());
@@ -92,7 +93,15 @@ bool IsBounded(const std::vector<const Block*>& all, const std::vector<const Blo
     blocks[window] = std::min(blocks[window], live_blocks);
     bytes[window] = std::min(bytes[window], live_bytes);
   }
-  return !Rises(blocks) || !Rises(bytes);
+  if (Rises(blocks) && Rises(bytes)) return false;
+  // Had those been leaked that were allocated from the second window to the last but one, it would have risen by them.
+  const std::size_t window = (changes.size() - half) / kWindows;
+  const std::uint64_t begin = changes[half + window].at, end = changes[changes.size() - 1 - window].at;
+  const auto between = std::count_if(kept.begin(), kept.end(), [&](const Block* block) {
+    return block->allocated_at >= begin && block->allocated_at < end;
+  });
+  if (between >= kFewestBetween && blocks.back() <= blocks.front()) return true;
+  return MayBeFreedYet(all, kept, changes);
 }
 
 }  // namespace cuheap::analysis

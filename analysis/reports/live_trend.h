@@ -14,8 +14,8 @@ namespace cuheap::analysis {
 // is how much is live at once. The last half of what the line does (its allocations and frees, in order) is cut into
 // windows. The least that was live in a window leaves out what comes and goes; a leak makes it rise from window to
 // window, a full cache leaves it where it is. It has to rise in blocks and in bytes: entries of changing sizes alone
-// make no trend. A few leaked blocks make none either, so there is a second condition: what is held must be no older
-// than what is freed becomes.
+// make no trend. A few leaked blocks make none either, so there is a second condition: what is held is no older than
+// what is freed becomes, or so many blocks are new that they would have made a trend.
 //
 // all: every block of the line (or of its stacks) by any order; kept: those among them that count as not freed. False
 // as well if there is too little to see, or if the line frees next to nothing.
