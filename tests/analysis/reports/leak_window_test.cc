@@ -64,6 +64,8 @@ TEST_F(LeakWindowTest, TheLoopAfterAWarmUpIsNotItsLastStep) {
   const Report& report = Now();
   ASSERT_EQ(report.leak_count(), 1u);
   EXPECT_EQ(report.findings[0].blocks, 1005u);
+  EXPECT_TRUE(report.findings[0].outside_steps);
+  EXPECT_EQ(report.steps.count(), 5u);
 }
 
 TEST_F(LeakWindowTest, AfterAWarmUpARecurringAllocationServesAsTheClock) {
