@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "analysis/journal_bytes.h"
 #include "analysis/journal_events.h"
 #include "analysis/journal_layout.h"
@@ -67,6 +70,22 @@ std::string EndOf(std::uint32_t state, WriterState writer) {
       break;
   }
   return "unknown";
+}
+
+// A later image of the same process left a journal beside this one: "<pid>-<ticks>.journal" is the first image's,
+// "<pid>-<ticks>.<image>.journal" a later one's (interpose/recorder/journal_file.h).
+bool HasNextImage(const std::string& path) {
+  constexpr std::string_view kSuffix = ".journal";
+  if (!std::string_view(path).ends_with(kSuffix)) return false;
+  std::string stem = path.substr(0, path.size() - kSuffix.size());
+  std::uint64_t image = 0;  // what the first one, without a number, would be
+  const std::size_t name = stem.rfind('/') == std::string::npos ? 0 : stem.rfind('/') + 1;
+  if (const std::size_t dot = stem.rfind('.'); dot != std::string::npos && dot >= name) {
+    if (!absl::SimpleAtoi(stem.substr(dot + 1), &image)) return false;
+    stem.resize(dot);
+  }
+  std::error_code error;
+  return std::filesystem::exists(stem + "." + std::to_string(image + 1) + std::string(kSuffix), error);
 }
 
 // The stacks that events and live slots name, by journal id; then turned into indices of the snapshot.
@@ -206,7 +225,13 @@ absl::StatusOr<Snapshot> Read(const JournalBytes& bytes, const std::string& name
 absl::StatusOr<Snapshot> ReadJournal(const std::string& path, const ReadJournalOptions& options) {
   absl::StatusOr<std::unique_ptr<JournalBytes>> bytes = OpenJournalFile(path);
   if (!bytes.ok()) return bytes.status();
-  return Read(**bytes, path, options);
+  absl::StatusOr<Snapshot> snapshot = Read(**bytes, path, options);
+  // An image cannot write that it is about to be replaced if the exec is not seen (a static or raw system call).
+  if (snapshot.ok() && (snapshot->completeness.end == "killed" || snapshot->completeness.end == "unknown") &&
+      HasNextImage(path)) {
+    snapshot->completeness.end = "executed";
+  }
+  return snapshot;
 }
 
 absl::StatusOr<Snapshot> ReadJournalFromMemory(std::span<const std::byte> bytes, const std::string& name,

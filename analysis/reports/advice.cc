@@ -121,7 +121,7 @@ std::string ForCapacity(const Report& report, const Failure& failure) {
   const OomFigures& figures = failure.figures;
   if (figures.request > figures.total)
     return "The request alone is larger than the device: ask for it in parts, or check how its size is reckoned.";
-  const std::uint64_t missing = figures.request - figures.free - figures.idle;
+  const std::uint64_t missing = figures.needed() - std::min(figures.needed(), figures.free + figures.idle);
   for (const LeakClass leak_class : {LeakClass::kLeak, LeakClass::kFreedAtEnd}) {
     std::uint64_t bytes = 0;
     for (const LeakFinding& finding : report.findings) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <vector>
 
 namespace cuheap::analysis {
 namespace {
@@ -14,30 +15,70 @@ bool HeldAt(const Block& block, std::uint64_t position, std::int64_t time_ns) {
   return allocated && block.freed_at > position;
 }
 
+constexpr std::uint64_t kPage = std::uint64_t{2} << 20, kSmallUnit = 512;
+
+std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// See Note [What is charged].
+std::uint64_t ChargedBytes(std::uint64_t bytes) {
+  if (bytes == 0) return 0;
+  return bytes > kPage / 2 ? RoundUp(bytes, kPage) : kPage / (kPage / RoundUp(bytes, kSmallUnit));
+}
+
+// What could be served from the segments, both by address: their bytes without live blocks and their rounding.
+std::uint64_t IdleBytes(const std::vector<const Block*>& segments, const std::vector<const Block*>& served) {
+  std::uint64_t idle = 0;
+  auto block = served.begin();
+  for (const Block* segment : segments) {
+    const std::uint64_t end = segment->address + segment->bytes;
+    std::uint64_t at = segment->address, least = 0;
+    const auto count_gap = [&](std::uint64_t until) {
+      if (until > at && until - at >= least) idle += until - at;
+    };
+    while (block != served.end() && (*block)->address < at) ++block;
+    for (; block != served.end() && (*block)->address < end; ++block) {
+      count_gap((*block)->address);
+      at = std::max(at, (*block)->address + (*block)->bytes);
+      least = std::min((*block)->bytes, kPage);
+    }
+    count_gap(end);
+  }
+  return idle;
+}
+
 // The figures of the device when event `i` failed.
 OomFigures FiguresAt(const Snapshot& snapshot, const Blocks& blocks, std::size_t i, bool* free_known) {
   OomFigures figures;
   const std::uint32_t device = snapshot.events.device[i];
   const std::uint64_t position = i + 1;
   const std::int64_t now = snapshot.events.time_ns[i];
-  std::uint64_t segments = 0, served = 0, served_requested = 0;
+  std::uint64_t held = 0, reserved = 0, requested = 0;
+  std::vector<const Block*> served, segments;
   figures.request = snapshot.events.bytes[i];
   for (const Block& block : blocks.program) {
     if (block.device != device || !Blocks::OnDevice(block.kind) || !HeldAt(block, position, now)) continue;
     figures.live += block.bytes;
-    if (!block.served) continue;
-    served += block.reserved_bytes;
-    served_requested += block.bytes;
+    if (block.served) {
+      served.push_back(&block);
+      requested += block.bytes;
+    } else {
+      held += ChargedBytes(block.bytes);
+    }
   }
   for (const Block& segment : blocks.segments) {
-    if (segment.device == device && HeldAt(segment, position, now)) segments += segment.bytes;
+    if (segment.device != device || !HeldAt(segment, position, now)) continue;
+    segments.push_back(&segment);
+    reserved += ChargedBytes(segment.bytes);
   }
-  figures.idle = segments - std::min(segments, served);
+  const auto by_address = [](const Block* a, const Block* b) { return a->address < b->address; };
+  std::sort(served.begin(), served.end(), by_address);
+  std::sort(segments.begin(), segments.end(), by_address);
+  held += std::max(reserved, requested);  // events that were lost may leave blocks without their segments
+  figures.idle = std::min(IdleBytes(segments, served), held - std::min(held, figures.live));
+  figures.rounding = held - std::min(held, figures.live + figures.idle);
   for (const Device& facts : snapshot.devices) {
     if (facts.ordinal != device) continue;
     figures.total = facts.total_bytes;
-    // Served blocks lie in segments, rounding included.
-    const std::uint64_t held = figures.live - served_requested + std::max(segments, served_requested);
     *free_known = facts.driver_free_at_start != 0;
     if (*free_known) figures.free = facts.driver_free_at_start - std::min(facts.driver_free_at_start, held);
   }
@@ -47,18 +88,21 @@ OomFigures FiguresAt(const Snapshot& snapshot, const Blocks& blocks, std::size_t
 }  // namespace
 
 std::uint64_t OomFigures::outside() const {
-  const std::uint64_t known = free + live + idle;
+  const std::uint64_t known = free + live + idle + rounding;
   return total > known ? total - known : 0;
 }
 
+std::uint64_t OomFigures::needed() const { return RoundUp(request, kPage); }
+
 OomVerdict JudgeOom(const OomFigures& figures) {
-  if (figures.free >= figures.request) return OomVerdict::kUnexplained;
+  const std::uint64_t needed = figures.needed();
+  if (figures.free >= needed) return OomVerdict::kUnexplained;
   // Somebody else's memory explains it only if the request would have fitted there.
   if (figures.outside() > kMuchOutside && figures.outside() > figures.live &&
       figures.free + figures.idle + figures.outside() >= figures.request) {
     return OomVerdict::kOtherOwner;
   }
-  if (figures.free + figures.idle < figures.request) return OomVerdict::kCapacity;
+  if (figures.idle < figures.request && figures.free + figures.idle < needed) return OomVerdict::kCapacity;
   return OomVerdict::kIdleInPool;
 }
 

@@ -2,11 +2,19 @@
 //
 // Note [The arithmetic of out of memory]
 // request q, driver-free f, live a, idle in a pool i, total T; outside = T - f - a - i (context, other processes, other
-// allocators). Then
+// allocators), less the rounding r of live blocks. Then
 //   f >= q               neither capacity nor fragmentation: a cap, a refusal of the driver, or a stale number;
-//   f + i < q            capacity: no tidying of the pool could have helped; if outside is over 1 GiB, more than
+//   i < q, f + i < q     capacity: no tidying of the pool could have helped; if outside is over 1 GiB, more than
 //                        what is live, and f + i + outside >= q, somebody else holds it and is named first;
 //   otherwise            idle memory of the pool could have helped: fragmentation, or cache not given back.
+// Where f counts, q is what the driver must have: whole pages.
+//
+// Note [What is charged]
+// The driver's own figure is not recorded at a failure, so what is free is reckoned: what was free at the start less
+// what live blocks and the pool's segments take. That is more than was asked for: over 1 MiB the driver hands out whole
+// pages of 2 MiB (measured footprints in public reports; docs/unverified.md), smaller blocks share such pages, as many
+// as fit. In the pool's segments a gap behind a live block that is smaller than the block, or than a page, is rounding
+// of that block: only larger ones are idle.
 #ifndef CUHEAP_ANALYSIS_REPORTS_FAILURES_H_
 #define CUHEAP_ANALYSIS_REPORTS_FAILURES_H_
 
@@ -31,7 +39,9 @@ enum class OomVerdict : std::uint8_t {
 
 struct OomFigures {
   std::uint64_t request = 0, total = 0, free = 0, live = 0, idle = 0;  // bytes: q, T, f, a, i
-  std::uint64_t outside() const;                                       // 0 if the others exceed the total
+  std::uint64_t rounding = 0;     // r: what live blocks take beyond their size, an estimate: see Note [What is charged]
+  std::uint64_t needed() const;   // what the driver must have free: whole pages
+  std::uint64_t outside() const;  // 0 if the others exceed the total
 };
 OomVerdict JudgeOom(const OomFigures& figures);
 

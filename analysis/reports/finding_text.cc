@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "analysis/reports/advice.h"
@@ -80,6 +81,17 @@ std::string GrowthPhrase(const LeakFinding& finding) {
   return Human(static_cast<double>(finding.bytes));
 }
 
+std::string CallersText(const Report& report, const LeakFinding& finding, std::size_t width, bool utf8) {
+  constexpr std::string_view kCalledBy = "called by ";
+  const std::size_t room = width > 40 ? width - kCalledBy.size() : 30;
+  if (finding.caller != 0)
+    return std::string(kCalledBy) + ShowLine(report, report.lines.line(finding.caller), room, utf8);
+  std::set<std::uint32_t> callers;
+  for (const StackShare& share : finding.stacks) callers.insert(report.lines.CallerOfStack(share.stack));
+  if (callers.size() < 2) return "";
+  return "called by " + Grouped(callers.size()) + " lines that grow alike";
+}
+
 std::string_view ConfidenceWord(Confidence confidence) {
   switch (confidence) {
     case Confidence::kHigh:
@@ -137,6 +149,8 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   canvas_.Line();
   canvas_.Strong(PadLeft(std::to_string(number), 3) + "  " +
                  ShowLine(report_, report_.lines.line(finding.line), canvas_.width() - 5, canvas_.utf8()));
+  if (const std::string callers = CallersText(report_, finding, canvas_.width() - 5, canvas_.utf8()); !callers.empty())
+    canvas_.Strong("     " + callers);
   canvas_.Detail(GrowthPhrase(finding) + " (" + std::string(ConfidenceWord(finding.confidence)) + " confidence)");
   canvas_.Detail(NeverFreed(finding));
   std::string life;
@@ -145,8 +159,8 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   else
     life += "from " + HumanTime(finding.first_ns) + " to " + HumanTime(finding.last_ns) +
             " (the last allocation of all was at " + HumanTime(report_.last_allocation_ns) + ")";
-  life += "; the line made " + Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) +
-          " of them freed";
+  life += (finding.caller == 0 ? "; the line made " : "; this caller made ") +
+          Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) + " of them freed";
   canvas_.Detail(life);
   const CodeLine& line = report_.lines.line(finding.line);
   if (number == 1 && line.module_class == ModuleClass::kUser && line.basis != LineBasis::kLine)
@@ -285,6 +299,8 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
                           canvas_.utf8()) +
                  (fits ? how : ""));
     if (!fits) canvas_.Line(std::string(22, ' ') + how);
+    if (finding.caller != 0)
+      canvas_.Dim(std::string(24, ' ') + CallersText(report_, finding, canvas_.width() - 24, canvas_.utf8()));
     if (const std::string advice = AdviceFor(report_, finding); !advice.empty()) advices.push_back(advice);
   }
   if (!advices.empty()) Advice(advices.front());

@@ -10,7 +10,9 @@
 
 namespace cuheap::analysis {
 
-std::string ScopeName(const Scope& scope);               // "device 0", "the host's pinned memory"
+std::string ScopeName(const Scope& scope);  // "device 0", "the host's pinned memory"
+// "called by train.cc:75  Train", or that several lines call it that grow alike; empty if only one does.
+std::string CallersText(const Report& report, const LeakFinding& finding, std::size_t width, bool utf8);
 std::string GrowthPhrase(const LeakFinding& finding);    // "+768.0 KiB every step"
 std::string_view ConfidenceWord(Confidence confidence);  // "low", "medium", "high"
 

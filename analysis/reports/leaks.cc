@@ -1,6 +1,7 @@
 #include "analysis/reports/leaks.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -24,7 +25,7 @@ constexpr std::uint32_t kFewestStepsOfCache = 16;  // for which a quarter is tol
 // All blocks of one line in one scope and from one allocator, by time of allocation.
 struct Group {
   Scope scope;
-  std::uint32_t line = 0;
+  std::uint32_t line = 0, caller = 0;
   bool from_pytorch = false;
   std::string library;
   std::vector<const Block*> all;
@@ -153,7 +154,7 @@ class LeakFinder {
       else if (FreedAtEnd(*block))
         freed_at_end.push_back(block);
     }
-    if (!kept.empty()) JudgeKept(group, kept);
+    if (!kept.empty()) JudgeByCaller(group, kept);
     if (freed_at_end.size() > 1) {
       LeakFinding finding = Describe(group, freed_at_end);
       // Without steps a few blocks are as likely the set-up's.
@@ -163,6 +164,73 @@ class LeakFinder {
         findings_.push_back(std::move(finding));
       }
     }
+  }
+
+  // The group by the first calling lines that tell its stacks apart; empty if there are none.
+  std::vector<Group> PartByCaller(const Group& group) const {
+    std::set<std::uint32_t> stacks;
+    for (const Block* block : group.all) stacks.insert(block->stack);
+    const std::vector<std::uint32_t>& first = lines_.CallersOfStack(*stacks.begin());
+    std::size_t common = first.size();
+    bool differ = false;
+    for (const std::uint32_t stack : stacks) {
+      const std::vector<std::uint32_t>& callers = lines_.CallersOfStack(stack);
+      const auto end = std::mismatch(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(common),
+                                     callers.begin(), callers.end());
+      differ = differ || callers != first;
+      common = static_cast<std::size_t>(end.first - first.begin());
+    }
+    if (!differ) return {};
+    std::map<std::uint32_t, Group> parts;
+    for (const Block* block : group.all) {
+      const std::vector<std::uint32_t>& callers = lines_.CallersOfStack(block->stack);
+      const std::uint32_t caller = callers.size() > common ? callers[common] : 0;
+      const auto [entry, added] = parts.try_emplace(caller);
+      if (added) {
+        entry->second = {group.scope,        group.line,    caller == 0 ? group.caller : caller,
+                         group.from_pytorch, group.library, {}};
+      }
+      entry->second.all.push_back(block);
+    }
+    std::vector<Group> result;
+    for (auto& [caller, part] : parts) result.push_back(std::move(part));
+    return result;
+  }
+
+  static std::vector<const Block*> KeptOf(const Group& group) {
+    std::vector<const Block*> kept;
+    std::copy_if(group.all.begin(), group.all.end(), std::back_inserter(kept),
+                 [](const Block* block) { return block->never_freed(); });
+    return kept;
+  }
+
+  void JudgeByCaller(const Group& group, const std::vector<const Block*>& kept) {
+    std::vector<Group> parts = PartByCaller(group);
+    // Blocks of one use that replace those of another (loaded first here, then reloaded there) are one series.
+    if (parts.empty() || Describe(group, kept).shape == GrowthShape::kReplaced) return JudgeKept(group, kept);
+    std::erase_if(parts, [](const Group& part) { return KeptOf(part).empty(); });
+    // By behaviour: the steps in which a part grows; none: it does not.
+    std::map<std::pair<GrowthShape, std::vector<std::uint32_t>>, std::vector<Group>> behaviours;
+    for (Group& part : parts) {
+      LeakFinding alone = Describe(part, KeptOf(part));
+      if (!Grows(alone.shape)) alone.shape = GrowthShape::kOnce, alone.steps.clear();
+      behaviours[{alone.shape, std::move(alone.steps)}].push_back(std::move(part));
+    }
+    for (auto& [behaviour, alike] : behaviours) {
+      if (alike.size() == 1) {
+        JudgeByCaller(alike.front(), KeptOf(alike.front()));
+        continue;
+      }
+      Group together = Together(group, alike);
+      JudgeKept(together, KeptOf(together));
+    }
+  }
+
+  static Group Together(const Group& group, const std::vector<Group>& parts) {
+    Group together{group.scope, group.line, group.caller, group.from_pytorch, group.library, {}};
+    for (const Group& part : parts) together.all.insert(together.all.end(), part.all.begin(), part.all.end());
+    std::sort(together.all.begin(), together.all.end(), std::less<>());  // they lie in one vector, by time
+    return together;
   }
 
   void JudgeKept(const Group& group, const std::vector<const Block*>& kept) {
@@ -218,6 +286,7 @@ class LeakFinder {
     LeakFinding finding;
     finding.scope = group.scope;
     finding.line = group.line;
+    finding.caller = group.caller;
     finding.kind = blocks.front()->kind;
     finding.from_pytorch = blocks.front()->allocator == Allocator::kPyTorch;
     finding.line_allocations = group.all.size();
@@ -377,7 +446,7 @@ class LeakFinder {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
     if (a.scope != b.scope) return a.scope < b.scope;
     const std::string first = analysis::Describe(lines_.line(a.line)), second = analysis::Describe(lines_.line(b.line));
-    return std::tie(first, a.line, a.shape) < std::tie(second, b.line, b.shape);
+    return std::tie(first, a.line, a.shape, a.caller) < std::tie(second, b.line, b.shape, b.caller);
   }
 
   const Blocks& blocks_;

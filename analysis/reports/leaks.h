@@ -17,7 +17,10 @@
 // handlers) are no leak to a checker and yet fill the device: they are told as "freed only at the end".
 // Without steps, or where those do not cover the line (see clock_choice.h), blocks that keep coming until the last half
 // of the run's allocations count as a leak, with low confidence.
-// A line with both set-up blocks and growing ones (a wrapper function) is split by stack.
+// A line that several lines call (a wrapper function) is split by caller: the first calling lines that tell the stacks
+// apart are judged each by itself, and their callers in turn. Those that grow in the same steps stay one finding; what
+// does not grow is told apart from what does. If no caller grows alone, the line is judged as a whole, set-up by stack
+// apart.
 #ifndef CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
 #define CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
 
@@ -65,6 +68,7 @@ struct LeakFinding {
   Confidence confidence = Confidence::kLow;
   Scope scope;
   std::uint32_t line = 0;
+  std::uint32_t caller = 0;  // the line whose use of `line` this is; 0: all uses, or several (see stacks)
   AllocationKind kind = AllocationKind::kNone;              // of the first block
   bool from_pytorch = false;                                // its allocator asked, cached or not
   std::string library;                                      // class kLibrary: who holds it
@@ -73,7 +77,7 @@ struct LeakFinding {
   // them.
   std::uint64_t before_window = 0;
   bool outside_steps = false;  // steps were found, but do not cover these blocks: told over time
-  std::uint64_t line_allocations = 0, line_frees = 0;  // all that the line did in the window, here
+  std::uint64_t line_allocations = 0, line_frees = 0;  // all that the line (for `caller`) did in the window, here
   // Growth; steps as in steps.h, 0 if there are none.
   double bytes_per_step = 0;  // over the steps from the first to the last occurrence; irregular: to the end of the run
   double slope_bytes_per_step = 0,

@@ -284,6 +284,13 @@ LineTable::LineTable(const Snapshot& snapshot, const LineRule& rule) : lines_{Co
     library_of_stack_.push_back(entry->second);
   }
   common_folder_ = CommonFolder(lines_);
+  // After the folder: what lies outside of every charged line and its caller must not shorten it.
+  for (const Stack& stack : snapshot.stacks) {
+    std::vector<std::uint32_t>& callers = callers_of_stack_.emplace_back();
+    for (auto at = chooser.Choose(stack); at && (at = chooser.ChooseCaller(stack, *at));)
+      callers.push_back(interner.Of(snapshot.frames[stack.frames[at->position]], at->basis));
+  }
+  if (callers_of_stack_.empty()) callers_of_stack_.emplace_back();
 }
 
 const std::string& LineTable::LibraryOfStack(std::uint32_t stack) const {

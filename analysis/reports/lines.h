@@ -72,6 +72,10 @@ class LineTable {
   std::uint32_t CallerOfStack(std::uint32_t stack) const {
     return stack < caller_of_stack_.size() ? caller_of_stack_[stack] : 0;
   }
+  // All of the user's lines outward from the chosen one, each as CallerOfStack finds it from the one before.
+  const std::vector<std::uint32_t>& CallersOfStack(std::uint32_t stack) const {
+    return callers_of_stack_[stack < callers_of_stack_.size() ? stack : 0];
+  }
   // Position in snapshot.stacks[stack].frames of the chosen frame; the number of frames if there is none.
   std::size_t PositionInStack(std::uint32_t stack) const {
     return stack < position_in_stack_.size() ? position_in_stack_[stack] : 0;
@@ -89,6 +93,7 @@ class LineTable {
  private:
   std::vector<CodeLine> lines_;
   std::vector<std::uint32_t> of_stack_, caller_of_stack_, library_of_stack_;
+  std::vector<std::vector<std::uint32_t>> callers_of_stack_;  // never empty: stack 0 is always there
   std::vector<std::size_t> position_in_stack_;
   std::vector<std::string> libraries_;
   std::string common_folder_;

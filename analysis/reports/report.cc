@@ -31,6 +31,13 @@ const CacheGrowth* Report::growing_cache() const {
   return most;
 }
 
+bool Report::record_incomplete() const {
+  const Completeness& completeness = snapshot->completeness;
+  return completeness.live_dropped != 0 || completeness.events_dropped != 0 ||
+         std::any_of(snapshot->notes.begin(), snapshot->notes.end(),
+                     [](const Note& note) { return note.code == "journal_damaged"; });
+}
+
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const Blocks blocks = JoinBlocks(snapshot);
   LineTable lines(snapshot, rule);
@@ -57,6 +64,8 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
     report.verdict = Verdict::kLeaks;
   else if (report.growing_cache() != nullptr)
     report.verdict = Verdict::kGrowing;
+  else if (report.record_incomplete())
+    report.verdict = Verdict::kIncomplete;
   else if (blocks.program.empty())
     report.verdict = Verdict::kNothingSeen;
   return report;

@@ -24,6 +24,7 @@ enum class Verdict : std::uint8_t {
   kGrowing,      // no line leaks, but a framework's cache grows to the end: tensors are kept somewhere inside
   kNoLeaks,      // nothing grows in what was observed; see unobserved_tensors
   kNothingSeen,  // CUDA was used but not one allocation seen: no verdict on leaks
+  kIncomplete,   // nothing grows in what is left of the record, but what was lost may
 };
 
 struct Report {
@@ -44,6 +45,9 @@ struct Report {
   std::uint64_t leaked_bytes() const;
   std::uint64_t bytes_of(LeakClass leak_class) const;
   const CacheGrowth* growing_cache() const;  // the one that grows most, or null
+  // The journal ran out of space or was damaged, so that blocks or events are missing anywhere in it. (Events that
+  // newer ones overwrote are no such loss: what is live is kept apart.)
+  bool record_incomplete() const;
   // A framework's cache was met: what happens to the tensors inside is not known.
   bool unobserved_tensors() const { return !caches.empty(); }
 };

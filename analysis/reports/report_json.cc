@@ -12,7 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The words of this format: they never change their meaning.
-constexpr std::array<std::string_view, 5> kVerdicts = {"out_of_memory", "leaks", "growing", "no_leaks", "nothing_seen"};
+constexpr std::array<std::string_view, 6> kVerdicts = {"out_of_memory", "leaks",        "growing",
+                                                       "no_leaks",      "nothing_seen", "incomplete"};
 constexpr std::array<std::string_view, 4> kStepSources = {"none", "marks", "synchronization", "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
 constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
@@ -39,6 +40,7 @@ class Writer {
     json["cuheap_report"] = kReportVersion;
     json["cuheap_version"] = snapshot_.cuheap_version;
     json["verdict"] = Word(kVerdicts, report_.verdict);
+    json["complete"] = !report_.record_incomplete();
     json["leak_count"] = report_.leak_count();
     json["leaked_bytes"] = report_.leaked_bytes();
     json["process"] = ProcessOf();
@@ -123,6 +125,7 @@ class Writer {
     json["confidence"] = Word(kConfidences, finding.confidence);
     json["scope"] = ScopeOf(finding.scope);
     json["line"] = LineOf(finding.line);
+    if (finding.caller != 0) json["caller"] = LineOf(finding.caller);
     if (!finding.library.empty()) json["library"] = finding.library;
     json["blocks"] = finding.blocks;
     json["bytes"] = finding.bytes;
@@ -273,6 +276,7 @@ class Writer {
       json["total"] = failure.figures.total;
       json["live"] = failure.figures.live;
       json["idle"] = failure.figures.idle;
+      json["rounding"] = failure.figures.rounding;
       json["free"] = failure.free_known ? Json(failure.figures.free) : Json();
       json["outside"] = failure.free_known ? Json(failure.figures.outside()) : Json();
     }

@@ -208,8 +208,10 @@ class Renderer {
     const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
     if (failure.free_known) {
       canvas_.Detail("about " + human(figures.free) + " free, " + human(figures.live) + " live, " +
+                     (figures.rounding == 0 ? "" : human(figures.rounding) + " lost to rounding, ") +
                      human(figures.idle) + " idle in the pool, " + human(figures.outside()) + " outside, of " +
-                     human(figures.total) + " (reckoned from what was free at the start)");
+                     human(figures.total) +
+                     " (an estimate: from what was free at the start, in the driver's pages of 2 MiB)");
     } else {
       canvas_.Detail(human(figures.live) + " live, " + human(figures.idle) +
                      " idle in the pool; what the driver had free is not known");
@@ -305,7 +307,8 @@ std::string SummaryWithoutLeaks(const Report& report) {
   if (report.verdict == Verdict::kNothingSeen) return "CUDA was used, but no allocation was seen";
   std::string text = CacheGrowthText(report);
   if (text.empty()) {
-    text = "no leaks";
+    text = report.record_incomplete() ? "no verdict on leaks: the record is incomplete; none in what is left of it"
+                                      : "no leaks";
     if (report.unobserved_tensors()) text += " in what was observed (tensors inside PyTorch's cache were not)";
   }
   const std::string piled = PiledUpText(report);
@@ -336,8 +339,8 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
     const LeakFinding& worst = report.findings.front();
     text += (leaks == 1 ? "1 line leaks, " : Grouped(leaks) + " lines leak, ") +
             HumanBytes(static_cast<double>(report.leaked_bytes())) +
-            "; worst: " + ShowLine(report, report.lines.line(worst.line), 60, options.utf8) + ", " +
-            GrowthPhrase(worst);
+            "; worst: " + ShowLine(report, report.lines.line(worst.line), 60, options.utf8) +
+            (worst.caller == 0 ? "" : " " + CallersText(report, worst, 70, options.utf8)) + ", " + GrowthPhrase(worst);
     if (const std::string piled = PiledUpText(report); !piled.empty()) text += "; " + piled;
   } else {
     text += SummaryWithoutLeaks(report);

@@ -47,6 +47,26 @@ void EraseAll(std::string& text, std::string_view part) {
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
 }
 
+// "f(int)::{lambda(char)#1}::operator()(char) const" becomes "f::{lambda#1}::operator()".
+void EraseArguments(std::string& name) {
+  // What g++ calls a lambda's class once it is inlined.
+  if (name.starts_with("(anonymous)::operator()")) name.replace(0, 11, "{lambda}");
+  std::size_t open = name.find('(', 1);
+  while (open != std::string::npos) {
+    if (open >= 8 && name.compare(open - 8, 10, "operator()") == 0) {
+      open = name.find('(', open + 2);
+      continue;
+    }
+    const std::size_t end = AfterClosing(name, open, '(', ')');
+    std::string_view rest = end == std::string::npos ? std::string_view() : std::string_view(name).substr(end);
+    if (rest.starts_with(" const::")) rest.remove_prefix(6);
+    // Arguments of an enclosing function or of a lambda's class: the name goes on.
+    if (!rest.starts_with("::") && !rest.starts_with("#") && !rest.starts_with("}")) return name.resize(open);
+    name.erase(open, name.size() - rest.size() - open);
+    open = name.find('(', open);
+  }
+}
+
 }  // namespace
 
 std::string HumanBytes(double bytes) {
@@ -98,11 +118,7 @@ std::string ShortFunction(std::string_view function, std::size_t width) {
     if (end == std::string::npos) break;
     if (end - at > 5) name.replace(at, end - at, "<...>");
   }
-  if (const std::size_t arguments = name.find('('); arguments != std::string::npos && arguments != 0) {
-    const bool call_operator = arguments >= 8 && name.compare(arguments - 8, 8, "operator") == 0;
-    const std::size_t cut = call_operator ? name.find('(', arguments + 1) : arguments;
-    if (cut != std::string::npos) name.resize(cut);
-  }
+  EraseArguments(name);
   if (name.find("operator") == std::string::npos) {
     if (const std::size_t space = name.rfind(' '); space != std::string::npos && space + 1 < name.size())
       name.erase(0, space + 1);

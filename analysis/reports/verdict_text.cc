@@ -14,6 +14,8 @@ void Join(std::string& text, const std::string& more) {
   if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
 }
 
+VerdictWords VerdictOf(const Report& report);  // of what is left of the record
+
 std::string LeakText(const Report& report) {
   const std::uint64_t leaks = report.leak_count();
   if (leaks == 0) return "";
@@ -71,6 +73,15 @@ std::string PiledUpText(const Report& report) {
 }
 
 VerdictWords PutVerdict(const Report& report) {
+  VerdictWords words = VerdictOf(report);
+  if (report.record_incomplete() && report.verdict != Verdict::kIncomplete)
+    Join(words.text, "the record is incomplete (see NOT OBSERVED): there may be more");
+  return words;
+}
+
+namespace {
+
+VerdictWords VerdictOf(const Report& report) {
   switch (report.verdict) {
     case Verdict::kOutOfMemory:
       return OutOfMemory(report);
@@ -86,10 +97,18 @@ VerdictWords PutVerdict(const Report& report) {
               TextColor::kBad};
     case Verdict::kNoLeaks:
       return NoLeaks(report);
+    case Verdict::kIncomplete:
+      return {
+          "INCOMPLETE",
+          "no verdict on leaks: the record lacks what found no room or was damaged (see NOT OBSERVED); nothing grows "
+          "in what is left of it",
+          TextColor::kWarn};
     case Verdict::kNothingSeen:
       break;
   }
   return {"NO VERDICT", "the process used CUDA, but not one allocation was seen: see NOT OBSERVED", TextColor::kWarn};
 }
+
+}  // namespace
 
 }  // namespace cuheap::analysis

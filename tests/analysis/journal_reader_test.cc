@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -251,6 +252,27 @@ TEST(JournalReaderTest, TheEndIsKilledWhenTheProcessIsGone) {
   EXPECT_EQ(snapshot.process.duration_ns, 999) << "the last thing that is known to have happened";
   builder.header().state = static_cast<std::uint32_t>(journal::ProcessState::kExecuted);
   EXPECT_EQ(Read(builder).completeness.end, "executed");
+}
+
+// An exec that the recorder does not see (a raw system call) looks like a kill, but for the next image's journal.
+TEST(JournalReaderTest, TheEndIsExecutedWhenTheNextImageLeftAJournal) {
+  JournalBuilder builder = DistinctJournal();
+  builder.header().state = static_cast<std::uint32_t>(journal::ProcessState::kRecording);
+  builder.header().end_monotonic_ns = 0;
+  char host[sizeof(builder.header().host)] = {};
+  gethostname(host, sizeof(host) - 1);
+  std::memcpy(builder.header().host, host, sizeof(host));  // of another one it is not known what still runs
+  const std::string stem = testing::TempDir() + "reader-" + std::to_string(getpid()) + "-77";
+  const std::string first = stem + ".journal", second = stem + ".1.journal", third = stem + ".2.journal";
+  const auto end_of = [](const std::string& path) { return ReadJournal(path)->completeness.end; };
+  builder.Write(first);
+  EXPECT_EQ(end_of(first), "killed");
+  builder.Write(second);
+  EXPECT_EQ(end_of(first), "executed");
+  EXPECT_EQ(end_of(second), "killed");
+  builder.Write(third);
+  EXPECT_EQ(end_of(second), "executed");
+  for (const std::string& path : {first, second, third}) unlink(path.c_str());
 }
 
 TEST(JournalReaderTest, SameJournalSameSnapshot) {

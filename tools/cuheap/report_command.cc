@@ -1,10 +1,10 @@
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -58,9 +58,23 @@ analysis::TextOptions TextOptionsFor(const ReportOptions& options) {
 
 // Status of the write: a reader that went away (head, less) is no error.
 int Print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) == 0 || errno == EPIPE) return 0;
-  Say("cannot write the report: " + std::string(std::strerror(errno)));
+  // Without the buffer of stdio, which drops what it could not write: a later flush then succeeds.
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t written = write(STDOUT_FILENO, text.data() + at, text.size() - at);
+    if (written >= 0) {
+      at += static_cast<std::size_t>(written);
+    } else if (errno == EPIPE) {
+      return 0;
+    } else if (errno != EINTR) {
+      Say("cannot write the report: " + std::string(std::strerror(errno)));
+      return kUsageError;
+    }
+  }
+  return 0;
+}
+
+int NoStandardOutput() {
+  Say("cannot write the report: standard output is closed");
   return kUsageError;
 }
 
@@ -112,7 +126,10 @@ int ReportFolder(const ReportOptions& options) {
     ++snapshots;
     std::string summary = analysis::RenderSummary(analysis::MakeReport(*snapshot, {options.ignore}), text);
     for (std::size_t at = 0; (at = summary.find('\n', at)) != std::string::npos; at += 3) summary.insert(at + 1, "  ");
-    output.append(analysis::Printable(path)).append("  (process ").append(std::to_string(snapshot->process.pid)).append(" on ");
+    output.append(analysis::Printable(path))
+        .append("  (process ")
+        .append(std::to_string(snapshot->process.pid))
+        .append(" on ");
     output.append(analysis::Printable(snapshot->process.host)).append(")\n  ").append(summary).append("\n");
   }
   if (snapshots == 0) {
@@ -127,6 +144,9 @@ int ReportFolder(const ReportOptions& options) {
 }  // namespace
 
 int ReportOn(const ReportOptions& options) {
+  // What comes through exec is never close-on-exec: this is what SecureStandardDescriptors put in a closed one's place.
+  const int flags = fcntl(STDOUT_FILENO, F_GETFD);
+  if (flags < 0 || (flags & FD_CLOEXEC) != 0) return NoStandardOutput();
   struct stat status{};
   if (stat(options.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return ReportFolder(options);
   return ReportFile(options);

@@ -70,6 +70,51 @@ TEST(FindFailuresTest, RoundingInSegmentsIsNotFree) {
   EXPECT_EQ(MakeReport(snapshot).failures.at(0).figures.free, std::uint64_t{5} << 30);
 }
 
+// Blocks of one byte over 2 MiB take two pages each: the device is full at half its size.
+TEST(FindFailuresTest, TheDriverChargesWholePages) {
+  SyntheticProgram program;
+  const auto line = program.Line("a.cc", 1, "A");
+  program.raw().devices[0].total_bytes = program.raw().devices[0].driver_free_at_start = 512u << 20;
+  for (int i = 0; i < 128; ++i) program.Malloc(line, (2u << 20) + 1);
+  program.Fails(line, (2u << 20) + 1);
+  const Snapshot snapshot = program.Snapshot();
+  const Failure failure = MakeReport(snapshot).failures.at(0);
+  EXPECT_EQ(failure.figures.free, 0u);
+  EXPECT_EQ(failure.figures.live, 128u * ((2u << 20) + 1));
+  EXPECT_EQ(failure.figures.rounding, 128u * ((2u << 20) - 1));
+  EXPECT_EQ(failure.figures.outside(), 0u);
+  EXPECT_EQ(failure.verdict, OomVerdict::kCapacity);
+}
+
+// 700,000 B blocks in the pool's slots of 704 KiB: what lies between them is no idle memory, also if they are freed
+// later, so that the size of their slots is not known. A slot between them that was freed is.
+TEST(FindFailuresTest, RoundingInsideLiveBlocksIsNotIdle) {
+  SyntheticProgram program;
+  const auto line = program.Line("a.cc", 1, "A");
+  program.raw().devices[0].total_bytes = program.raw().devices[0].driver_free_at_start = 20u << 20;
+  constexpr std::uint64_t kBase = 0x700000000000, kSlot = 704u << 10;
+  program.Segment(kBase, 20u << 20);
+  std::vector<std::uint64_t> ids;
+  for (std::uint64_t i = 0; i < 29; ++i) {
+    ids.push_back(program.Malloc(line, 700'000, AllocationKind::kDevice, 1));
+    program.Place(ids.back(), kBase + i * kSlot);
+    program.raw().events.address.back() = kBase + i * kSlot;
+  }
+  program.Fails(line, 700'000);
+  program.Free(ids[3]);
+  program.Fails(program.Line("a.cc", 2, "B"), 700'000);
+  for (const auto id : ids) {
+    if (id != ids[3]) program.Free(id);
+  }
+  const Snapshot snapshot = program.Snapshot();
+  const Report report = MakeReport(snapshot);
+  ASSERT_EQ(report.failures.size(), 2u);
+  EXPECT_EQ(report.failures[0].figures.idle, 0u);
+  EXPECT_EQ(report.failures[0].verdict, OomVerdict::kCapacity);
+  EXPECT_EQ(report.failures[1].figures.idle, 2 * kSlot - 700'000);
+  EXPECT_EQ(report.failures[1].verdict, OomVerdict::kIdleInPool);
+}
+
 TEST(FindFailuresTest, OtherErrorsAreNoOutOfMemory) {
   SyntheticProgram program;
   program.Fails(program.Line("a.cc", 1, "A"), 1, 1);

@@ -319,6 +319,13 @@ TEST(TextFormatTest, Functions) {
   EXPECT_EQ(ShortFunction("void ns::F<std::vector<int> >(std::pair<int, char> const&)"), "ns::F<...>");
   EXPECT_EQ(ShortFunction("Buffer::operator()(int) const"), "Buffer::operator()");
   EXPECT_EQ(ShortFunction("operator<<(std::ostream&, X)"), "operator<<");
+  EXPECT_EQ(ShortFunction("main::{lambda()#3}::operator()() const"), "main::{lambda#3}::operator()");
+  EXPECT_EQ(
+      ShortFunction("train(int, char**)::{lambda(std::vector<int>&, int)#1}::operator()(std::vector<int>&) const"),
+      "train::{lambda#1}::operator()");
+  EXPECT_EQ(ShortFunction("Model::Step(int) const::{lambda()#2}::operator()() const"),
+            "Model::Step::{lambda#2}::operator()");
+  EXPECT_EQ(ShortFunction("(anonymous)::operator()() const"), "{lambda}::operator()");
   EXPECT_EQ(ShortFunction("main"), "main");
   EXPECT_EQ(ShortFunction(std::string(100, 'x'), 10), "xxxxxxx...");
   EXPECT_EQ(ShortFunction("c10::cuda::Native::DeviceCachingAllocator::malloc(unsigned long)", 32),

@@ -241,6 +241,15 @@ class Refusals(EndToEnd):
         self.assertEqual((cut.returncode, cut.stdout), (2, ""))
         self.assertIn("cut off", cut.stderr)
 
+    def test_a_report_that_cannot_be_written_is_an_error(self):
+        self.run_it(DEMO, "2", options=["-o", "good.json", "-q"])
+        for redirection, reason in ((">/dev/full", "No space left"), (">&-", "standard output is closed")):
+            for option in ("", "--json"):
+                done = subprocess.run(["sh", "-c", f"'{CUHEAP}' report {option} good.json {redirection}"],
+                                      cwd=self.work, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2, (redirection, option))
+                self.assertIn(reason, done.stderr)
+
     def test_report_goes_on_without_a_reader(self):
         self.run_it(DEMO, "2", options=["-o", "good.json", "-q"])
         done = subprocess.run(["sh", "-c", f"'{CUHEAP}' report --json good.json | head -1"], cwd=self.work, capture_output=True, text=True)
