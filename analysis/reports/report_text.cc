@@ -110,6 +110,8 @@ class Renderer {
       const std::string line = Sparkline(totals.curve, canvas_.width() - 20);
       if (!line.empty()) canvas_.Field("over time", line);
     }
+    if (snapshot_.completeness.live_dropped != 0)
+      canvas_.Paragraph("The journal had no room for some blocks: the peak was at least this.");
     if (totals.basis == PeakBasis::kOutsideWindow) {
       canvas_.Paragraph(
           "The peak lies before the events that were kept: its size and time are exact, what it was made of is lost.");

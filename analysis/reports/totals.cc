@@ -143,10 +143,13 @@ class ScopeMeter {
     }
     totals.curve = curve.Finish(std::max(snapshot_.process.duration_ns, first_ns));
     peak_end = CompareWithRecorder(totals, changes, peak_end, first_ns);
+    // Blocks without a slot are not in the recorder's counter either: the peak was at least this.
+    if (totals.basis == PeakBasis::kExact && snapshot_.completeness.live_dropped != 0)
+      totals.basis = PeakBasis::kPartial;
     if (totals.basis != PeakBasis::kOutsideWindow) Compose(totals, changes, peak_end);
   }
 
-  // The recorder keeps every device's peak exactly, whatever became of the events.
+  // The recorder keeps every device's peak exactly, whatever became of the events (but see live_dropped).
   std::size_t CompareWithRecorder(ScopeTotals& totals, const std::vector<Change>& changes, std::size_t peak_end,
                                   std::int64_t first_ns) {
     const Device* device = nullptr;

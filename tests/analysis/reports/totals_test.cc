@@ -115,6 +115,13 @@ TEST_F(TotalsTest, WhatIsMissingFromThePeakIsANumber) {
   EXPECT_EQ(totals[0].composed_bytes, 10 * kMiB);
 }
 
+TEST_F(TotalsTest, ThePeakIsNotExactWhenBlocksFoundNoRoom) {
+  program_.Malloc(a_, 10 * kMiB);
+  EXPECT_EQ(Measure()[0].basis, PeakBasis::kExact);
+  program_.raw().completeness.live_dropped = 1;
+  EXPECT_EQ(Measure()[0].basis, PeakBasis::kPartial);
+}
+
 // cases.md A-07: pinned host bytes apart from device bytes.
 TEST_F(TotalsTest, PinnedHostMemoryIsNotDeviceMemory) {
   program_.Malloc(a_, 17'179'869'184, AllocationKind::kHostPinned);
