@@ -136,7 +136,7 @@ std::string ForCapacity(const Report& report, const Failure& failure) {
   }
   const CacheGrowth* cache = report.growing_cache();
   if (cache != nullptr && cache->segments.scope == failure.scope)
-    return Human(missing) + " were missing; PyTorch's cache grew until then: " + AdviceFor(*cache);
+    return Human(missing) + " were missing; PyTorch's cache grew until then. " + AdviceFor(*cache);
   for (const ScopeTotals& totals : report.totals) {
     if (totals.scope != failure.scope || totals.peak_by_line.empty()) continue;
     const LineShare& most = totals.peak_by_line.front();
@@ -167,8 +167,11 @@ std::string AdviceFor(const CacheGrowth& cache) {
   if (!cache.growing) return "";
   if (cache.segments.scope.host)
     return "Pinned buffers are kept: are tensors of pin_memory() or non_blocking copies collected in a list?";
-  return "Are losses or outputs collected as tensors? Keep loss.item() or x.detach().cpu(); evaluate under "
-         "torch.no_grad().";
+  const std::string kept =
+      "Are losses or outputs collected as tensors? Keep loss.item() or x.detach().cpu(); evaluate under "
+      "torch.no_grad().";
+  if (cache.segments.shape != GrowthShape::kIrregular) return kept;
+  return kept + " If only sizes vary from step to step: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.";
 }
 
 std::string AdviceFor(const Report& report, const Failure& failure) {

@@ -241,7 +241,8 @@ void FindingText::Others() {
   Class(LeakClass::kFreedAtEnd, "FREED ONLY AT THE END",
         "Grew during the whole run and was freed when it was over: fills the device although nothing leaks.");
   Class(LeakClass::kCache, "PYTORCH'S CACHE",
-        "Segments PyTorch keeps for its tensors; no leak unless they keep growing.");
+        report_.growing_cache() == nullptr ? "Segments PyTorch keeps for its tensors; they do not keep growing."
+                                           : "Segments PyTorch keeps for its tensors; they keep growing.");
   for (const FrameworkSegments& segments : report_.framework_segments) Segments(segments);
   Class(LeakClass::kLibrary, "KEPT BY CUDA LIBRARIES",
         "Workspaces that a library keeps on purpose, once per handle and stream.");

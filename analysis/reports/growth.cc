@@ -1,6 +1,7 @@
 #include "analysis/reports/growth.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace cuheap::analysis {
@@ -113,7 +114,7 @@ Growth MeasureGrowth(const std::vector<Addition>& additions, std::uint32_t step_
   const Rhythm rhythm = RhythmOf(growth.steps);
   growth.shape = ShapeOf(growth.steps, rhythm, step_count);
   const double per_occurrence = PerOccurrence(by_step);
-  growth.bytes_per_occurrence = static_cast<std::uint64_t>(per_occurrence + 0.5);
+  growth.bytes_per_occurrence = static_cast<std::uint64_t>(std::llround(per_occurrence));
   const std::uint32_t first = growth.steps.front(), last = growth.steps.back();
   FitSlope(growth, by_step, std::max(last, step_count), per_occurrence);
   if (growth.shape == GrowthShape::kEveryStep)

@@ -91,10 +91,15 @@ VerdictWords VerdictOf(const Report& report) {
       Join(text, PiledUpText(report));
       return {"LEAK", text, TextColor::kBad};
     }
-    case Verdict::kGrowing:
+    case Verdict::kGrowing: {
+      const bool irregular = report.growing_cache()->segments.shape == GrowthShape::kIrregular;
       return {"GROWING",
-              CacheGrowthText(report) + "; tensors are kept somewhere (their lines are not recorded in this version)",
+              CacheGrowthText(report) +
+                  (irregular ? "; tensors are kept somewhere, or sizes that vary fragment it"
+                             : "; tensors are kept somewhere") +
+                  " (their lines are not recorded in this version)",
               TextColor::kBad};
+    }
     case Verdict::kNoLeaks:
       return NoLeaks(report);
     case Verdict::kIncomplete:

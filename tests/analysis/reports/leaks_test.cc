@@ -356,60 +356,6 @@ TEST_F(LeaksTest, PyTorchSegmentsAreItsCache) {
   EXPECT_EQ(report.verdict, Verdict::kNoLeaks);
 }
 
-constexpr std::uint16_t kPyTorch = 2;
-
-TEST_F(LeaksTest, APyTorchCacheThatGrowsToTheEndIsNotNoLeaks) {
-  const auto load = program_.Line("model.py", 3, "load"), step_line = program_.Line("train.py", 33, "step");
-  for (int i = 0; i < 10; ++i) program_.Malloc(load, 20 * kMiB, AllocationKind::kDevice, kPyTorch);
-  for (int step = 1; step <= 40; ++step) {
-    if (step <= 3 || step % 4 == 0) program_.Malloc(step_line, 2 * kMiB, AllocationKind::kDevice, kPyTorch);
-    program_.Synchronize(step_end_);
-  }
-  const Report& report = Now();
-  EXPECT_EQ(report.verdict, Verdict::kGrowing);
-  ASSERT_NE(report.growing_cache(), nullptr);
-  EXPECT_EQ(report.growing_cache()->segments.period, 4u);
-  EXPECT_DOUBLE_EQ(report.growing_cache()->segments.bytes_per_step, 0.5 * kMiB);
-}
-
-TEST_F(LeaksTest, APyTorchCacheThatFilledUpDoesNotGrow) {
-  const auto line = program_.Line("train.py", 33, "step");
-  for (int step = 1; step <= 100; ++step) {
-    if (step <= 4 || step == 60) program_.Malloc(line, 20 * kMiB, AllocationKind::kDevice, kPyTorch);
-    program_.Synchronize(step_end_);
-  }
-  const Report& report = Now();
-  EXPECT_EQ(report.growing_cache(), nullptr);
-  EXPECT_TRUE(report.unobserved_tensors());
-  EXPECT_EQ(report.verdict, Verdict::kNoLeaks);
-}
-
-TEST_F(LeaksTest, APyTorchCacheThatGrowsSteadilyIsSeenWithoutSteps) {
-  const auto load = program_.Line("model.py", 3, "load"), step_line = program_.Line("train.py", 33, "step");
-  for (int i = 0; i < 10; ++i) program_.Malloc(load, 20 * kMiB, AllocationKind::kDevice, kPyTorch);
-  {
-    const Report& set_up = Now();
-    EXPECT_EQ(set_up.verdict, Verdict::kNoLeaks);
-  }
-  for (int step = 1; step <= 20; ++step) {
-    program_.Sleep(40'000'000);
-    program_.Malloc(step_line, 2 * kMiB, AllocationKind::kDevice, kPyTorch);
-  }
-  EXPECT_EQ(Now().verdict, Verdict::kGrowing);
-}
-
-TEST_F(LeaksTest, WithoutPyTorchsCachingEveryTensorIsABlockOfItsOwn) {
-  const auto line = program_.Line("train.py", 33, "step");
-  for (int step = 1; step <= 20; ++step) {
-    program_.Malloc(line, 4096, AllocationKind::kDevice, kPyTorch);
-    program_.Synchronize(step_end_);
-  }
-  const Report& report = Now();
-  EXPECT_EQ(report.verdict, Verdict::kLeaks);
-  EXPECT_TRUE(report.framework_segments.empty());
-  EXPECT_FALSE(report.unobserved_tensors());
-}
-
 TEST_F(LeaksTest, SetUpOnTheLeakingLineDoesNotChangeTheRate) {
   const auto leak = program_.Line("train.cc", 33, "Log");
   program_.Malloc(leak, 1'232'100);
