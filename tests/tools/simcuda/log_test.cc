@@ -149,6 +149,38 @@ TEST(LogTest, WorkIsNotedWhenAskedFor) {
   EXPECT_TRUE(noted);
 }
 
+TEST(LogTest, DataThatCrossesIsHashedWhenAskedFor) {
+  const LogFile log;
+  Simulate({{"SIMCUDA_LOG", log.path}, {"SIMCUDA_LOG_DATA", "1"}}, [] {
+    UseDevice();
+    const CUdeviceptr block = Allocate(100), other = Allocate(100);
+    std::vector<char> bytes(100, 'a'), back(100);
+    EXPECT_CUDA(cuMemcpyHtoD(block, bytes.data(), 100));
+    EXPECT_CUDA(cuMemcpyDtoD(other, block, 100));
+    EXPECT_CUDA(cuMemcpyDtoH(back.data(), other, 100));
+    EXPECT_CUDA(cuMemsetD8(other + 99, 'b', 1));
+    EXPECT_CUDA(cuMemcpyDtoH(back.data(), other, 100));
+    EXPECT_CUDA(cuMemsetD8(other + 99, 'a', 1));
+    EXPECT_CUDA(cuMemsetD8(other + 12, 'b', 1));
+    EXPECT_CUDA(cuMemcpyDtoH(back.data(), other, 100));
+    EXPECT_CUDA(cuMemcpyDtoH(back.data(), block, 99));
+  });
+  std::vector<std::string> whither, hashes;
+  for (const std::string& line : Lines(log.path)) {
+    if (line.rfind("# data ", 0) != 0) continue;
+    const size_t hash = line.find(" hash=0x");
+    ASSERT_NE(hash, std::string::npos) << line;
+    whither.push_back(line.substr(0, hash));
+    hashes.push_back(line.substr(hash));
+  }
+  EXPECT_EQ(whither,
+            (std::vector<std::string>{"# data to=device bytes=100", "# data to=host bytes=100",
+                                      "# data to=host bytes=100", "# data to=host bytes=100", "# data to=host bytes=99"}));
+  ASSERT_EQ(hashes.size(), 5u);
+  EXPECT_EQ(hashes[0], hashes[1]) << "the same bytes came back";
+  EXPECT_EQ(std::set<std::string>(hashes.begin(), hashes.end()).size(), 4u) << "one byte more, less or another";
+}
+
 TEST(LogTest, TheProcessIdGoesIntoTheName) {
   const LogFile log;
   const std::string pattern = log.path + ".%p";

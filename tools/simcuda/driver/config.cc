@@ -131,6 +131,8 @@ Config Config::FromEnvironment() {
   });
   Read(&config, "SIMCUDA_LOG_WORK", "0 or 1",
        [&](const std::string& text) { return ParseSwitch(text, &config.log_work); });
+  Read(&config, "SIMCUDA_LOG_DATA", "0 or 1",
+       [&](const std::string& text) { return ParseSwitch(text, &config.log_data); });
   Read(&config, "SIMCUDA_ARCHITECTURES", "numbers like 80,86,90",
        [&](const std::string& text) { return ParseArchitectures(text, &config.architectures); });
   Read(&config, "SIMCUDA_FAULT", "NAME:NTH:CODE[:sticky], separated by commas",

@@ -36,6 +36,7 @@ struct Config {
   int driver_version = 0;     // cuDriverGetVersion
   std::string log_path;       // empty: no log. %p is the process id
   bool log_work = false;      // log each piece of work as it runs
+  bool log_data = false;      // log a hash of the bytes of each copy between host and device
   std::vector<int> architectures{60, 70, 75, 80, 86, 90, 100, 120};  // what images hold code for: 86 is capability 8.6
   std::vector<Fault> faults;
   std::string error;  // the first bad value; cuInit reports it and fails

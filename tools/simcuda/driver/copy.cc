@@ -1,6 +1,7 @@
 #include "tools/simcuda/driver/copy.h"
 
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,33 @@ std::shared_ptr<std::vector<char>> Gather(const Copy& copy) {
   return bytes;
 }
 
+// FNV-1a over 64-bit words, the last one filled up with zeros: equal bytes in runs that are compared, nothing stronger.
+uint64_t HashRow(uint64_t hash, const char* bytes, size_t count) {
+  constexpr uint64_t kPrime = 0x100000001b3;
+  for (; count >= sizeof(uint64_t); bytes += sizeof(uint64_t), count -= sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, bytes, sizeof word);
+    hash = (hash ^ word) * kPrime;
+    hash ^= hash >> 32;  // a multiplication alone carries nothing from the upper half down
+  }
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, count);
+  return (hash ^ word) * kPrime;
+}
+
+// SIMCUDA_LOG_DATA: what crossed between host and device, from the side in host memory.
+void LogData(const Copy& copy, bool to_host) {
+  const CopySide& host = to_host ? copy.to : copy.from;
+  uint64_t hash = 0xcbf29ce484222325;
+  for (size_t z = 0; z < copy.depth; ++z) {
+    for (size_t y = 0; y < copy.height; ++y) {
+      hash = HashRow(hash, reinterpret_cast<const char*>(host.address + z * host.slice + y * host.pitch), copy.width);
+    }
+  }
+  State::Get().log.Note(std::string("data to=") + (to_host ? "host" : "device") +
+                        " bytes=" + std::to_string(copy.width * copy.height * copy.depth) + " hash=" + HexText(hash));
+}
+
 }  // namespace
 
 bool CheckAccess(Context& context, uint64_t address, size_t bytes) {
@@ -105,6 +133,8 @@ CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, 
     if (from != Place::kPageable && !CheckAccess(*context, copy.from.address, Extent(copy.from, copy)))
       return Outcome::kDone;
     CopyRows(copy);
+    const bool to_host = to != Place::kDevice, from_host = from != Place::kDevice;
+    if (to_host != from_host && State::Get().config.log_data) LogData(copy, to_host);
     return Outcome::kDone;
   });
   // 20 GB/s over the bus, 2 TB/s within a device: the order of magnitude is all that the simulated clock promises.

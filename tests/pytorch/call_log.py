@@ -1,0 +1,73 @@
+"""What two runs of one program must have in common in the simulated device's log (docs/simcuda.md, "The log").
+
+Handles, device addresses, sizes, results and the hashes of copied bytes stay as they are: the same program gets the same
+ones. Threads are numbered in the order of their first call. Left out are the queries below, which change nothing and
+which cuheap makes for itself as well. Host addresses differ with every run and become "host".
+"""
+
+import re
+
+# They change nothing, and looking for a difference in how often they are asked would find only cuheap's own questions.
+QUERIES = frozenset((
+    "cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2", "cuCtxGetCurrent", "cuCtxGetDevice",
+    "cuCtxGetId", "cuDevicePrimaryCtxGetState", "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetAttribute",
+    "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetUuid_v2", "cuDeviceTotalMem_v2", "cuMemGetInfo_v2"))
+
+# Where simcuda places pinned, managed and device memory; other numbers of this size are addresses of the process.
+SIMULATED = range(0x200000000000, 0x300000000000)
+SMALLEST_ADDRESS = 1 << 32  # handles are below
+
+_CALL = re.compile(r"(\d+) (\d+) (\w+)(.*) -> (\d+)")
+_NUMBER = re.compile(r"=(0x[0-9a-f]+)")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _mask(match: re.Match[str]) -> str:
+    value = int(match[1], 16)
+    return "=host" if value >= SMALLEST_ADDRESS and value not in SIMULATED else match[0]
+
+
+def _mask_outside_strings(arguments: str) -> str:
+    parts, end = [], 0
+    for string in _STRING.finditer(arguments):
+        parts += [_NUMBER.sub(_mask, arguments[end:string.start()]), string[0]]
+        end = string.end()
+    return "".join(parts) + _NUMBER.sub(_mask, arguments[end:])
+
+
+def comparable(text: str) -> list[str]:
+    """The calls and the hashes of copied bytes, one string each, in order. Raises ValueError on a damaged log."""
+    threads: dict[str, int] = {}
+    lines = []
+    sequence = 0
+    for line in text.splitlines():
+        if line.startswith("#"):
+            # What is left at the end is told after every call, whichever of the two ways the end takes.
+            if line.startswith(("# data ", "# release ")):
+                lines.append(line)
+            continue
+        match = _CALL.fullmatch(line)
+        sequence += 1
+        if match is None or int(match[1]) != sequence:
+            raise ValueError(f"not line {sequence} of a simcuda log: {line!r}")
+        _, thread, name, arguments, code = match.groups()
+        if name not in QUERIES:
+            number = threads.setdefault(thread, len(threads))
+            lines.append(f"thread {number}: {name}{_mask_outside_strings(arguments)} -> {code}")
+    return lines
+
+
+def first_difference(one: list[str], other: list[str]) -> str:
+    """Empty when they are equal."""
+    for index, (left, right) in enumerate(zip(one, other)):
+        if left != right:
+            before = "".join(f"\n    {line}" for line in one[max(0, index - 3):index])
+            return f"entry {index} differs, after{before}\n  - {left}\n  + {right}"
+    if len(one) != len(other):
+        longer = one if len(one) > len(other) else other
+        return f"{len(one)} entries against {len(other)}; the first beyond: {longer[min(len(one), len(other))]}"
+    return ""
+
+
+def copied_back(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("# data to=host ")]
