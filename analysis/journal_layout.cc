@@ -34,6 +34,8 @@ std::size_t RecordBytes(ExtentKind kind) {
       return sizeof(journal::ThreadRecord);
     case ExtentKind::kNotes:
       return sizeof(journal::NoteRecord);
+    case ExtentKind::kPythonCode:
+      return sizeof(std::uint64_t);
     case ExtentKind::kNone:
       break;
   }
@@ -54,6 +56,8 @@ std::vector<ExtentPlace>* TableOf(JournalLayout& layout, ExtentKind kind) {
       return &layout.threads;
     case ExtentKind::kNotes:
       return &layout.notes;
+    case ExtentKind::kPythonCode:
+      return &layout.python_code;
     case ExtentKind::kNone:
       break;
   }

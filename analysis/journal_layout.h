@@ -46,7 +46,7 @@ struct ExtentPlace {
 struct JournalLayout {
   HeaderCopy header;
   // In order of publication. Only stacks keep their unreadable extents (bytes = 0), since ids count through them.
-  std::vector<ExtentPlace> events, live, stacks, modules, threads, notes;
+  std::vector<ExtentPlace> events, live, stacks, modules, threads, notes, python_code;
 };
 
 // Errors: InvalidArgument (no journal), FailedPrecondition (other version, header never completed).

@@ -4,7 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "analysis/interner.h"
+#include "analysis/journal_python.h"
+#include "analysis/python_lines.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -57,20 +60,75 @@ class StackWords {
   std::uint64_t piece_first_ = 0;
 };
 
+bool IsPython(std::uint64_t word) { return word >> journal::kModuleShift == journal::kPythonModule; }
+
+std::uint32_t CodeOf(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word >> journal::kPythonCodeShift) & journal::kMaxPythonCodes;
+}
+
+struct RawStack {
+  const std::uint64_t* words = nullptr;  // nullptr: the stack could not be read
+  std::uint16_t depth = 0, flags = 0;
+};
+
+// Reads the stacks of ids in ascending order.
+class StackReader {
+ public:
+  StackReader(const JournalBytes& bytes, const JournalLayout& layout) : words_(bytes, layout.stacks) {
+    for (const ExtentPlace& extent : layout.stacks) words_left_ += extent.bytes / kWordBytes;
+  }
+
+  RawStack Read(std::uint32_t id) {
+    RawStack stack;
+    const std::uint64_t* header_words = words_.Get(id, kHeaderWords);
+    if (header_words == nullptr) return stack;
+    const auto& header = *reinterpret_cast<const StackHeader*>(header_words);
+    if (header.commit.load() != journal::kStackCommitted) return stack;
+    stack.depth = header.depth;
+    stack.flags = header.flags;
+    if (stack.depth + kHeaderWords > words_left_) return stack;
+    stack.words = stack.depth == 0 ? header_words : words_.Get(id + kHeaderWords, stack.depth);
+    if (stack.words != nullptr) words_left_ -= stack.depth + kHeaderWords;
+    return stack;
+  }
+
+ private:
+  StackWords words_;
+  // Sound stacks share no words. Damaged ids could make every word the beginning of a stack: bound what is decoded.
+  std::uint64_t words_left_ = 0;
+};
+
+absl::flat_hash_set<std::uint32_t> CodesOf(const JournalBytes& bytes, const JournalLayout& layout,
+                                           const std::vector<std::uint32_t>& ids) {
+  absl::flat_hash_set<std::uint32_t> codes;
+  StackReader reader(bytes, layout);
+  for (const std::uint32_t id : ids) {
+    const RawStack stack = reader.Read(id);
+    for (std::uint16_t i = 0; stack.words != nullptr && i < stack.depth; ++i) {
+      if (IsPython(stack.words[i])) codes.insert(CodeOf(stack.words[i]));
+    }
+  }
+  codes.erase(0);
+  return codes;
+}
+
 class StackDecoder {
  public:
-  explicit StackDecoder(Snapshot& snapshot)
-      : modules_(snapshot.modules.size()), frames_(snapshot.frames), stacks_(snapshot.stacks) {
-    Interner<std::string> strings(snapshot.strings);
-    not_symbolised_ = strings.Intern(kNotSymbolised);
-    no_module_ = strings.Intern(kNoModule);
-    lost_ = strings.Intern(kStackLost);
+  StackDecoder(Snapshot& snapshot, PythonCodes codes)
+      : modules_(snapshot.modules.size()),
+        codes_(std::move(codes)),
+        strings_(snapshot.strings),
+        frames_(snapshot.frames),
+        stacks_(snapshot.stacks) {
+    not_symbolised_ = strings_.Intern(kNotSymbolised);
+    no_module_ = strings_.Intern(kNoModule);
+    lost_ = strings_.Intern(kStackLost);
   }
 
   std::uint32_t Decode(const std::uint64_t* words, std::uint16_t depth, std::uint16_t flags) {
     Stack stack;
-    stack.truncated = (flags & journal::kStackTruncated) != 0;
-    stack.unwind_failed = (flags & journal::kStackUnwindFailed) != 0;
+    stack.truncated = (flags & (journal::kStackTruncated | journal::kStackPythonTruncated)) != 0;
+    stack.unwind_failed = (flags & (journal::kStackUnwindFailed | journal::kStackPythonUnreadable)) != 0;
     stack.frames.reserve(depth);
     for (std::uint16_t i = 0; i < depth; ++i) stack.frames.push_back(frames_.Intern(FrameOf(words[i])));
     return stacks_.Intern(stack);
@@ -85,7 +143,8 @@ class StackDecoder {
   }
 
  private:
-  Frame FrameOf(std::uint64_t word) const {
+  Frame FrameOf(std::uint64_t word) {
+    if (IsPython(word)) return PythonFrame(word);
     Frame frame;
     frame.kind = FrameKind::kNative;
     const std::uint64_t module = word >> journal::kModuleShift;
@@ -96,7 +155,35 @@ class StackDecoder {
     return frame;
   }
 
+  Frame PythonFrame(std::uint64_t word) {
+    const auto [found, fresh] = python_frames_.try_emplace(word);
+    if (!fresh) return found->second;
+    Frame& frame = found->second;
+    frame.kind = FrameKind::kPython;
+    const auto code = codes_.find(CodeOf(word));
+    if (code == codes_.end()) {
+      frame.reason = strings_.Intern(kPythonCodeLost);
+      return frame;
+    }
+    const PythonCode& facts = code->second;
+    frame.function = strings_.Intern(facts.name.empty() ? "<unnamed>" : facts.name);
+    if (!facts.file_cut) frame.file = strings_.Intern(facts.file);
+    const auto instruction = static_cast<std::uint32_t>(word & journal::kNoPythonInstruction);
+    if (facts.has_lines && instruction != journal::kNoPythonInstruction) {
+      frame.line = PythonLine(facts.version, facts.line_table, facts.first_line, std::uint64_t{instruction} * 2);
+    }
+    if (facts.file_cut) {
+      frame.reason = strings_.Intern(kPythonFileCut);
+    } else if (frame.line == 0) {
+      frame.reason = strings_.Intern(kPythonNoLine);
+    }
+    return frame;
+  }
+
   std::size_t modules_;
+  PythonCodes codes_;
+  absl::flat_hash_map<std::uint64_t, Frame> python_frames_;
+  Interner<std::string> strings_;
   Interner<Frame> frames_;
   Interner<Stack> stacks_;
   std::uint32_t not_symbolised_ = 0, no_module_ = 0, lost_ = 0;
@@ -110,31 +197,17 @@ absl::flat_hash_map<std::uint32_t, std::uint32_t> ReadJournalStacks(const Journa
                                                                     Snapshot& snapshot, JournalDamage& damage) {
   absl::flat_hash_map<std::uint32_t, std::uint32_t> indices{{0, 0}};
   if (ids.empty()) return indices;
-  StackWords words(bytes, layout.stacks);
-  // Sound stacks share no words. Damaged ids could make every word the beginning of a stack: bound what is decoded.
-  std::uint64_t words_left = 0;
-  for (const ExtentPlace& extent : layout.stacks) words_left += extent.bytes / kWordBytes;
-  StackDecoder decoder(snapshot);
+  StackDecoder decoder(snapshot, ReadPythonCodes(bytes, layout, CodesOf(bytes, layout, ids), damage));
+  StackReader reader(bytes, layout);
   std::uint64_t lost = 0;
   for (const std::uint32_t id : ids) {
-    std::uint16_t depth = 0, flags = 0;
-    bool sound = false;
-    if (const std::uint64_t* header_words = words.Get(id, kHeaderWords)) {
-      const auto& header = *reinterpret_cast<const StackHeader*>(header_words);
-      sound = header.commit.load() == journal::kStackCommitted;
-      depth = header.depth;
-      flags = header.flags;
-    }
-    const std::uint64_t* frames =
-        sound && depth + kHeaderWords <= words_left ? words.Get(id + kHeaderWords, depth) : nullptr;
-    if (sound && depth == 0) frames = words.Get(id, kHeaderWords);  // any pointer: there is nothing to read
-    if (frames == nullptr) {
+    const RawStack stack = reader.Read(id);
+    if (stack.words == nullptr) {
       ++lost;
       indices[id] = decoder.Lost();
       continue;
     }
-    words_left -= std::min(words_left, depth + kHeaderWords);
-    indices[id] = decoder.Decode(frames, depth, flags);
+    indices[id] = decoder.Decode(stack.words, stack.depth, stack.flags);
   }
   if (lost > 0) damage.Add("stacks: " + std::to_string(lost) + " could not be read");
   return indices;

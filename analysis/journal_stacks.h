@@ -1,4 +1,4 @@
-// Decodes the stacks that a journal's events and slots name into the snapshot's raw frames.
+// Decodes the stacks that a journal's events and slots name: native frames raw, Python frames with name, file and line.
 #ifndef CUHEAP_ANALYSIS_JOURNAL_STACKS_H_
 #define CUHEAP_ANALYSIS_JOURNAL_STACKS_H_
 
@@ -16,6 +16,10 @@ namespace cuheap::analysis {
 inline constexpr const char* kNotSymbolised = "not symbolised";
 inline constexpr const char* kNoModule = "generated code: the address lies in no loaded file";
 inline constexpr const char* kStackLost = "the stack could not be read from the journal";
+// ... of Python frames.
+inline constexpr const char* kPythonCodeLost = "the code of the frame is not in the journal";
+inline constexpr const char* kPythonFileCut = "the path of the file is longer than the journal holds";
+inline constexpr const char* kPythonNoLine = "Python's line table gives no line";
 
 // Fills snapshot.frames and snapshot.stacks with the stacks of `ids` (sorted, unique, without 0) and returns the index
 // of each. A stack that cannot be read becomes one frame with the reason. Precondition: snapshot.modules is complete.

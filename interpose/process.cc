@@ -92,8 +92,23 @@ std::string_view DescribeOptions(const DriverTable& driver, char* text, std::siz
   return {text, used};
 }
 
+// A function of the interpreter, where the program's global scope has one. A libpython that was opened RTLD_LOCAL is
+// found when it shows up in a stack.
+const void* FindPython() {
+  const DlsymFunction real_dlsym = RealDlsym();
+  const void* found = real_dlsym == nullptr ? nullptr : real_dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+  if (found == nullptr) dlerror();  // the miss is ours, not the program's
+  return found;
+}
+
 void StartRecorder(const DriverTable& driver, const options::Options& options) {
-  recorder::ConfigureStacks({options.stacks, static_cast<unsigned>(options.stack_depth)});
+  recorder::StackOptions stacks;
+  stacks.enabled = options.stacks;
+  stacks.max_depth = static_cast<unsigned>(options.stack_depth);
+  stacks.python = options.python_stacks;
+  stacks.max_python_depth = static_cast<unsigned>(options.python_stack_depth);
+  if (options.python_stacks) stacks.python_function = FindPython();
+  recorder::ConfigureStacks(stacks);
   if (options.dir.empty()) return;
   char text[2048];
   recorder::StartOptions start;

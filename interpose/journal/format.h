@@ -18,7 +18,8 @@
 //    is live: a slot is filled before the kAllocate event and emptied before the kFree event, both before the hook goes
 //    on. So after a kill an odd slot is a block whose allocation or free had not returned, and is not counted; the
 //    events need not be replayed, and the newest kFree of a killed thread may be missing;
-//  - a stack is committed before the first event or slot that names it, a module before the first stack that names it;
+//  - a stack is committed before the first event or slot that names it, a module and a Python code object before the
+//    first stack that names it;
 //  - frees are recorded before the real free, allocations after the real success.
 //
 // All integers are little endian; atomics are lock-free words of the mapping. This header includes <cstdint>-level
@@ -42,12 +43,13 @@ inline constexpr std::uint64_t kExtentAlignment = 4096;  // offsets and sizes of
 // What an extent holds.
 enum class ExtentKind : std::uint32_t {
   kNone = 0,
-  kEvents = 1,   // EventExtentHeader, then Event records; the owner is EventExtentHeader::chain
-  kLive = 2,     // LiveSlot records
-  kStacks = 3,   // 64-bit words, see StackHeader; the words of all kStacks extents form one sequence
-  kModules = 4,  // ModuleRecord
-  kThreads = 5,  // ThreadRecord
-  kNotes = 6,    // NoteRecord
+  kEvents = 1,      // EventExtentHeader, then Event records; the owner is EventExtentHeader::chain
+  kLive = 2,        // LiveSlot records
+  kStacks = 3,      // 64-bit words, see StackHeader; the words of all kStacks extents form one sequence
+  kModules = 4,     // ModuleRecord
+  kThreads = 5,     // ThreadRecord
+  kNotes = 6,       // NoteRecord
+  kPythonCode = 7,  // PythonCodeHeader, each followed by its bytes
 };
 
 struct Extent {
@@ -242,7 +244,9 @@ inline constexpr std::uint64_t MakeAllocationId(std::uint32_t chain, std::uint64
 // A stack in the word sequence of the kStacks extents: StackHeader (2 words), then `depth` words, innermost first.
 // The stack's id is the index of its first word in the whole sequence (all kStacks extents in order of publication,
 // each Extent::bytes / 8 words); a stack never crosses an extent. Word 0 of the sequence is not used: id 0 = none.
-// Frame word: module index << 48 | (return address - load bias), module index from 1; index 0: absolute address.
+// Frame word: module index << 48 | (return address - load bias), module index from 1; index 0: absolute address. Module
+// index kPythonModule: a frame of Python code, see MakePythonWord. Native and Python frames are in one order, as the
+// calls were: a Python frame comes right after (outside) the native frame of the interpreter's loop that ran it.
 struct StackHeader {
   std::atomic<std::uint32_t> commit;  // kStackCommitted, written last
   std::uint16_t depth;
@@ -251,9 +255,59 @@ struct StackHeader {
 };
 static_assert(sizeof(StackHeader) == 16);
 inline constexpr std::uint32_t kStackCommitted = 0x4B415453;
-inline constexpr std::uint16_t kStackTruncated = 1u << 0;     // deeper than the limit
-inline constexpr std::uint16_t kStackUnwindFailed = 1u << 1;  // the unwinder stopped early
+inline constexpr std::uint16_t kStackTruncated = 1u << 0;         // deeper than the limit
+inline constexpr std::uint16_t kStackUnwindFailed = 1u << 1;      // the unwinder stopped early
+inline constexpr std::uint16_t kStackPythonTruncated = 1u << 2;   // more Python frames than the limit
+inline constexpr std::uint16_t kStackPythonUnreadable = 1u << 3;  // reading the Python frames stopped early
+inline constexpr std::uint16_t kStackPythonUnplaced = 1u << 4;    // where among the native frames the Python frames
+                                                                  // belong is not known: they are the last words
+// Why a stack has no Python frame (a NoPython): flags >> kNoPythonShift & kNoPythonMask.
+inline constexpr unsigned kNoPythonShift = 5;
+inline constexpr std::uint16_t kNoPythonMask = 7;
+enum class NoPython : std::uint16_t {
+  kNotAsked = 0,        // it has some; or Python frames are off, or no Python was seen in the process
+  kUnknownThread = 1,   // the interpreter does not know this thread: a thread of C++ that never ran Python
+  kNoFrame = 2,         // the interpreter knows the thread, but it runs no Python code (autograd's threads)
+  kNotInitialized = 3,  // Python has not begun, or is ending
+};
 inline constexpr unsigned kModuleShift = 48;
+
+// A frame of Python code: kPythonModule << 48 | code << 26 | entered << 25 | instruction.
+//   code         of PythonCodeHeader::commit; 0: there was no room for it
+//   entered      the frame was called from C: it is the outermost one that its native frame of the interpreter runs
+//   instruction  what the frame is executing, counted in code units of 2 bytes from the beginning of the bytecode;
+//                kNoPythonInstruction: not known
+inline constexpr std::uint32_t kPythonModule = 0xFFFF;
+inline constexpr unsigned kPythonCodeShift = 26;
+inline constexpr std::uint32_t kMaxPythonCodes = (1u << 22) - 1;
+inline constexpr std::uint64_t kPythonEntered = std::uint64_t{1} << 25;
+inline constexpr std::uint32_t kNoPythonInstruction = (1u << 25) - 1;
+inline constexpr std::uint64_t MakePythonWord(std::uint32_t code, bool entered, std::uint32_t instruction) {
+  return (std::uint64_t{kPythonModule} << kModuleShift) | (std::uint64_t{code} << kPythonCodeShift) |
+         (entered ? kPythonEntered : 0) | instruction;
+}
+
+// What is needed of a code object to name its lines, copied when it was first seen. Records of a kPythonCode extent lie
+// one behind the other, each PythonCodeHeader followed by filename, name and line table without anything between, and
+// filled up to a multiple of 8 bytes; one without commit ends its extent. Numbers count through all extents, from 1.
+struct PythonCodeHeader {
+  std::atomic<std::uint32_t> commit;  // its number, written last
+  std::uint32_t bytes;                // of the whole record
+  std::uint32_t first_line;
+  std::uint16_t python_version;    // major << 8 | minor: says what the line table means
+  std::uint16_t cut;               // kPythonFilenameCut, ...
+  std::uint32_t filename_bytes;    // UTF-8; what is no Unicode (surrogates) became U+FFFD
+  std::uint32_t name_bytes;        // UTF-8; co_qualname from 3.11 on, before co_name
+  std::uint32_t line_table_bytes;  // co_lnotab of 3.9, co_linetable later
+  std::uint32_t spare;
+};
+static_assert(sizeof(PythonCodeHeader) == 32);
+inline constexpr std::uint16_t kPythonFilenameCut = 1u << 0;  // longer than kMaxPythonText: its beginning
+inline constexpr std::uint16_t kPythonNameCut = 1u << 1;
+inline constexpr std::uint16_t kPythonLineTableCut = 1u
+                                                     << 2;  // longer than kMaxPythonLineTable, or unreadable: left out
+inline constexpr std::uint32_t kMaxPythonText = 4096;
+inline constexpr std::uint32_t kMaxPythonLineTable = 1u << 20;
 
 // A loaded object. A library unloaded and loaded again gets a new record, so that old stacks stay true.
 struct ModuleRecord {
@@ -293,6 +347,7 @@ enum class NoteCode : std::uint16_t {
   kOptionRejected = 9,    // an environment option was not understood: text
   kCapture = 10,          // stream capture seen; what it changed
   kJournalPlace = 11,     // the journal lies on a network file system: text = which
+  kPythonOff = 12,        // Python frames are off: text = reason
 };
 
 struct NoteRecord {

@@ -101,7 +101,12 @@ void Ending();
 
 struct StackOptions {
   bool enabled = true;
-  unsigned max_depth = 64;  // frames kept, innermost first
+  unsigned max_depth = 64;  // native frames kept, innermost first
+  bool python = false;      // Python frames too
+  unsigned max_python_depth = 128;
+  // Some function of the Python interpreter, if one is known to be loaded; otherwise it is found when code of its module
+  // shows up in a stack.
+  const void* python_function = nullptr;
 };
 void ConfigureStacks(const StackOptions& options);
 

@@ -19,7 +19,7 @@ namespace cuheap::recorder {
 
 inline constexpr std::uint32_t kMaxThreadRecords = 1u << 16;
 inline constexpr std::uint32_t kMaxNotes = 4096;
-inline constexpr std::uint32_t kMaxModules = 0xFFFF;  // 16 bits in a frame word
+inline constexpr std::uint32_t kMaxModules = journal::kPythonModule - 1;  // 16 bits in a frame word
 
 // What one thread needs to record. Reached through a plain thread-local pointer; see Note [Threads that end].
 struct ThreadState {

@@ -34,6 +34,8 @@ class ModuleTable {
   // new. What lies in no module, or in one that found no room in the journal, is module 0 with its absolute address.
   // generation: counts unloads. A module seen in an older one is looked at again, since another may be at its place.
   ResolvedFrame Resolve(std::uint64_t address, recorder::Recorder& recorder, std::uint32_t generation);
+  // Modules seen so far.
+  std::size_t size() const { return modules_.size(); }
 
  private:
   struct Module {

@@ -27,50 +27,55 @@ std::uint64_t HashWords(const std::uint64_t* words, unsigned count, std::uint16_
 
 }  // namespace
 
-StackTable::Known* StackTable::FindKnown(const KnownMap* map, std::uint64_t hash, const std::uint64_t* addresses,
-                                         unsigned depth, std::uint16_t flags) {
+bool StackTable::Same(const Known& known, std::uint64_t hash, const StackKey& key) {
+  return known.hash == hash && known.depth == key.depth && known.native_depth == key.native_depth &&
+         known.flags == key.flags && std::memcmp(known.words, key.words, key.depth * sizeof(*key.words)) == 0;
+}
+
+StackTable::Known* StackTable::FindKnown(const KnownMap* map, std::uint64_t hash, const StackKey& key) {
   if (map == nullptr) return nullptr;
   for (std::uint64_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
     Known* known = map->entries[i].load(std::memory_order_acquire);
-    if (known == nullptr) return nullptr;
-    if (known->hash == hash && known->depth == depth && known->flags == flags &&
-        std::memcmp(known->addresses, addresses, depth * sizeof(*addresses)) == 0) {
-      return known;
-    }
+    if (known == nullptr || Same(*known, hash, key)) return known;
   }
 }
 
-InternedStack StackTable::Intern(const std::uint64_t* addresses, unsigned depth, std::uint16_t flags,
-                                 std::uint32_t generation) {
-  const std::uint64_t hash = HashWords(addresses, depth, flags);
-  const Known* known = FindKnown(known_.load(std::memory_order_acquire), hash, addresses, depth, flags);
-  if (known != nullptr && known->generation.load(std::memory_order_acquire) == generation) [[likely]] {
-    return {known->id, known->caller_is_pytorch};
-  }
-  return InternSlowly(hash, addresses, depth, flags, generation);
+bool StackTable::Find(const StackKey& key, std::uint32_t generation, InternedStack& stack) const {
+  const std::uint64_t hash = HashWords(key.words, key.depth, key.flags);
+  const Known* known = FindKnown(known_.load(std::memory_order_acquire), hash, key);
+  if (known == nullptr || known->generation.load(std::memory_order_acquire) != generation) return false;
+  stack.id = known->id;
+  stack.caller_is_pytorch = known->caller_is_pytorch;
+  return true;
 }
 
-InternedStack StackTable::InternSlowly(std::uint64_t hash, const std::uint64_t* addresses, unsigned depth,
-                                       std::uint16_t flags, std::uint32_t generation) {
-  std::uint64_t words[kMaxDepth];
+InternedStack StackTable::Add(const StackKey& key, const PythonPlaces& places, std::uint32_t generation) {
+  std::uint64_t words[kMaxWords];
+  unsigned count = 0, python = key.native_depth;
   InternedStack stack;
   std::lock_guard<std::mutex> lock(mutex_);
+  const std::size_t modules_before = modules_.size();
   bool above_runtime = false;
-  for (unsigned i = 0; i < depth; ++i) {
-    const ResolvedFrame frame = modules_.Resolve(addresses[i], *recorder_, generation);
-    words[i] = frame.word;
+  for (unsigned i = 0; i < key.native_depth; ++i) {
+    const ResolvedFrame frame = modules_.Resolve(key.words[i], *recorder_, generation);
+    words[count++] = frame.word;
     if (!above_runtime && frame.role != ModuleRole::kRuntime) {
       above_runtime = true;
       stack.caller_is_pytorch = frame.role == ModuleRole::kPyTorch;
     }
+    while (python < key.depth && places.after[python - key.native_depth] == i + 1) words[count++] = key.words[python++];
   }
-  stack.id = FindOrWrite(words, depth, flags);
+  while (python < key.depth) words[count++] = key.words[python++];
+  stack.new_modules = modules_.size() != modules_before;
+  const auto flags =
+      static_cast<std::uint16_t>(key.flags | (places.unplaced ? journal::kStackPythonUnplaced : std::uint16_t{0}));
+  stack.id = FindOrWrite(words, count, flags);
   if (stack.id == 0) {
     recorder_->Count(Counter::kStacksFailed);
     recorder_->Note(journal::NoteCode::kNoSpace, "stacks: some allocations have none", 0, 0);
     return stack;
   }
-  Remember(hash, stack, addresses, depth, flags, generation);
+  Remember(HashWords(key.words, key.depth, key.flags), stack, key, generation);
   return stack;
 }
 
@@ -121,7 +126,7 @@ StackId StackTable::Write(std::uint64_t hash, const std::uint64_t* words, unsign
 }
 
 bool StackTable::AddExtent(std::uint64_t words_needed) {
-  static_assert(kLeastExtentBytes / 8 > kHeaderWords + kMaxDepth + 1);
+  static_assert(kLeastExtentBytes / 8 > kHeaderWords + kMaxWords + 1);
   if (words_needed > kLeastExtentBytes / 8 || words_in_extents_ * 8 >= kMaxStackBytes) return false;
   const auto added = recorder_->file.AddExtent(journal::ExtentKind::kStacks, 0, next_extent_bytes_, kLeastExtentBytes);
   if (added.memory == nullptr) return false;
@@ -137,10 +142,10 @@ bool StackTable::AddExtent(std::uint64_t words_needed) {
   return true;
 }
 
-void StackTable::Remember(std::uint64_t hash, const InternedStack& stack, const std::uint64_t* addresses,
-                          unsigned depth, std::uint16_t flags, std::uint32_t generation) {
+void StackTable::Remember(std::uint64_t hash, const InternedStack& stack, const StackKey& key,
+                          std::uint32_t generation) {
   KnownMap* map = known_.load(std::memory_order_relaxed);
-  if (Known* known = FindKnown(map, hash, addresses, depth, flags); known != nullptr && known->id == stack.id) {
+  if (Known* known = FindKnown(map, hash, key); known != nullptr && known->id == stack.id) {
     known->generation.store(generation, std::memory_order_release);  // it still means the same
     return;
   }
@@ -148,18 +153,23 @@ void StackTable::Remember(std::uint64_t hash, const InternedStack& stack, const 
     map = GrowKnown(map);
     if (map == nullptr) return;
   }
-  const std::size_t bytes = sizeof(Known) + depth * sizeof(std::uint64_t);
+  const std::size_t bytes = sizeof(Known) + key.depth * sizeof(std::uint64_t);
   void* memory = recorder_->arena.Allocate(bytes);
   if (memory == nullptr) return;
-  auto* known = new (memory)
-      Known{hash, stack.id, static_cast<std::uint16_t>(depth), flags, {generation}, stack.caller_is_pytorch, {0}};
-  std::memcpy(known->addresses, addresses, depth * sizeof(*addresses));
+  auto* known = new (memory) Known{hash,
+                                   stack.id,
+                                   static_cast<std::uint16_t>(key.native_depth),
+                                   static_cast<std::uint16_t>(key.depth),
+                                   key.flags,
+                                   stack.caller_is_pytorch,
+                                   {generation},
+                                   {0}};
+  std::memcpy(known->words, key.words, key.depth * sizeof(*key.words));
   std::uint64_t i = hash & (map->capacity - 1);
   for (Known* other; (other = map->entries[i].load(std::memory_order_relaxed)) != nullptr;
        i = (i + 1) & (map->capacity - 1)) {
-    // The same addresses, which mean something else now: the new one takes its place.
-    if (other->hash == hash && other->depth == depth && other->flags == flags &&
-        std::memcmp(other->addresses, addresses, depth * sizeof(*addresses)) == 0) {
+    // The same key, which means something else now: the new one takes its place.
+    if (Same(*other, hash, key)) {
       map->entries[i].store(known, std::memory_order_release);
       return;
     }

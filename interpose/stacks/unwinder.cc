@@ -1,14 +1,11 @@
 #include "interpose/stacks/unwinder.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
 
 #include "interpose/recorder/own_memory.h"
 #include "interpose/stacks/frame_rule.h"
 #include "interpose/stacks/loaded_objects.h"
+#include "interpose/stacks/readable_page.h"
 
 // Note [Torn entries]
 //
@@ -21,14 +18,12 @@
 //
 // A rule that is wrong for an address (hand-written code with false call frame information, code that was replaced
 // between two flushes of the cache) makes us read where no stack is. So each thread remembers the range of its stack
-// that was seen to be readable, and pages outside it are asked for first. The question is a system call that reads 8
-// bytes from the address and then always fails: rt_sigprocmask with an impossible `how` answers EFAULT for unreadable
-// memory and EINVAL otherwise, without changing anything. On a thread's own stack that is asked once for each page.
+// that was seen to be readable, and pages outside it are asked for first (readable_page.h).
+// On a thread's own stack that is asked once for each page.
 
 namespace cuheap::stacks {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
 constexpr unsigned kEntryBits = 16;
 constexpr std::uint64_t kEntries = std::uint64_t{1} << kEntryBits;
 constexpr unsigned kAddressBits = 48;
@@ -70,17 +65,6 @@ std::uint64_t Slot(std::uint64_t address) { return (address * 0x9E3779B97F4A7C15
   entry.rule.store(word, std::memory_order_relaxed);
   entry.mixed.store(key ^ word, std::memory_order_relaxed);
   return rule;
-}
-
-// The page of the address can be read; asked of the kernel.
-bool PageIsReadable(std::uint64_t page) {
-  const int saved_errno = errno;
-  constexpr int kImpossibleHow = ~0;
-  // A null set is no set: page 0 is not asked for.
-  const bool readable =
-      page != 0 && syscall(SYS_rt_sigprocmask, kImpossibleHow, page, nullptr, 8) != 0 && errno == EINVAL;
-  errno = saved_errno;
-  return readable;
 }
 
 bool PagesAreReadable(std::uint64_t begin, std::uint64_t end) {
@@ -173,7 +157,7 @@ Step StepOut(const FrameRule& rule, Registers& registers, bool& exact) {
 }  // namespace
 
 WalkResult WalkStack(const Registers& start, std::uint64_t skip_begin, std::uint64_t skip_end, std::uint64_t* addresses,
-                     unsigned max_addresses) {
+                     unsigned max_addresses, std::uint64_t* stack_pointers) {
   WalkResult result;
   Entry* cache = Cache();
   if (cache == nullptr) {
@@ -205,6 +189,7 @@ WalkResult WalkStack(const Registers& start, std::uint64_t skip_begin, std::uint
       result.truncated = true;
       return result;
     }
+    if (stack_pointers != nullptr) stack_pointers[result.depth] = registers.stack_pointer;
     addresses[result.depth++] = registers.pc;
   }
 }

@@ -18,9 +18,10 @@ struct WalkResult {
 };
 
 // Writes the return addresses from `start` outwards, innermost first, without those at the beginning that lie in
-// [skip_begin, skip_end). start: CurrentRegisters() of a function that is still active.
+// [skip_begin, skip_end). start: CurrentRegisters() of a function that is still active. stack_pointers, if given, has
+// room for as many: where each frame's part of the stack begins (its end is where the next one's begins).
 WalkResult WalkStack(const Registers& start, std::uint64_t skip_begin, std::uint64_t skip_end, std::uint64_t* addresses,
-                     unsigned max_addresses);
+                     unsigned max_addresses, std::uint64_t* stack_pointers = nullptr);
 
 // Forgets all rules: an object was unloaded, its addresses may soon mean something else. Any thread, any time.
 void ForgetFrameRules();

@@ -263,11 +263,16 @@ class Parser {
   void AddLibraryOptions() {
     for (const options::Description& option : options::kDescriptions) {
       const std::string variable = option.variable;
-      if (variable == "CUHEAP_DIR" || variable == "CUHEAP_MODE" || variable.starts_with("CUHEAP_TEST_")) continue;
+      if (variable == "CUHEAP_DIR" || variable == "CUHEAP_MODE" || variable == "CUHEAP_PYTHON_STACKS" ||
+          variable.starts_with("CUHEAP_TEST_")) {
+        continue;  // said by other flags, or by none
+      }
       const bool stacks = variable == "CUHEAP_STACKS";
-      const std::string help = std::string(option.help) + " Default: " + (stacks ? "native" : option.default_value);
+      const std::string help = stacks ? "Record the stack of every allocation: full (native and Python frames), native, "
+                                        "off. Default: full"
+                                      : std::string(option.help) + " Default: " + option.default_value;
       run_->add_option(FlagOf(variable), library_values_[variable], help)
-          ->type_name(stacks ? "native|off" : TypeName(option.kind))
+          ->type_name(stacks ? "full|native|off" : TypeName(option.kind))
           ->group("Pool and recording");
     }
   }
@@ -300,16 +305,19 @@ class Parser {
   // What the library would reject when the program is under way is rejected now: flags, and the environment that the
   // program inherits. Empty: all is well.
   std::string SetLibraryOptions() {
+    if (std::string& stacks = library_values_["CUHEAP_STACKS"]; stacks == "full" || stacks == "native") {
+      library_values_["CUHEAP_PYTHON_STACKS"] = stacks == "full" ? "1" : "0";
+      stacks = "1";
+    }
     for (const options::Description& option : options::kDescriptions) {
       std::string& value = library_values_[option.variable];
       const bool stacks = std::string_view(option.variable) == "CUHEAP_STACKS";
-      if (stacks && value == "native") value = "1";
       if (std::string_view(option.variable) == "CUHEAP_MODE" && observe_) value = "observe";
       const char* inherited = std::getenv(option.variable);
       const char* remedy = "";
       if (!value.empty()) {
         if (!options::Valid(option, value, &remedy))
-          return FlagOf(option.variable) + " " + value + ": " + (stacks ? "use native or off" : remedy);
+          return FlagOf(option.variable) + " " + value + ": " + (stacks ? "use full, native or off" : remedy);
         options_.run.environment.emplace_back(option.variable, value);
       } else if (inherited != nullptr && *inherited != '\0' && !options::Valid(option, inherited, &remedy)) {
         return "the environment has " + std::string(option.variable) + "=" + inherited + ": " + remedy;

@@ -49,7 +49,7 @@ class Documents(unittest.TestCase):
         self.assertEqual(complete("cuheap", "help", ""), set(COMMANDS))
 
     def test_completion_of_values_and_of_the_program(self):
-        self.assertEqual(complete("cuheap", "run", "--stacks", ""), {"native", "off"})
+        self.assertEqual(complete("cuheap", "run", "--stacks", ""), {"full", "native", "off"})
         self.assertEqual(complete("cuheap", "report", "--color", "a"), {"auto", "always"})
         self.assertIn("true", complete("cuheap", "run", "--", "tru"))
         self.assertIn("true", complete("cuheap", "run", "-o", "x.json", "--observe", "--", "tru"))

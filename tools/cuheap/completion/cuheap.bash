@@ -11,9 +11,9 @@ _cuheap_program() {
         ((++i))
         break
         ;;
-      -o | --output | --journal-dir | --stacks | --stack-depth | --event-memory | --pack | --free-barrier | \
-        --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | --simulate-order | \
-        --simulate-seed | --simulate-log)
+      -o | --output | --journal-dir | --stacks | --stack-depth | --python-stack-depth | --event-memory | --pack | \
+        --free-barrier | --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | \
+        --simulate-order | --simulate-seed | --simulate-log)
         ((++i))
         [[ "${COMP_WORDS[i]}" != "=" ]] || ((++i))
         ;;
@@ -50,9 +50,9 @@ _cuheap() {
   case "${COMP_WORDS[1]}" in
     run)
       _cuheap_program && return
-      words="--output --quiet --observe --pool --journal-dir --stacks --stack-depth --event-memory --pack --free-barrier
-        --sync-deadline-ms --quarantine-limit --simulate --simulate-devices --simulate-memory --simulate-order
-        --simulate-seed --simulate-log --help --"
+      words="--output --quiet --observe --pool --journal-dir --stacks --stack-depth --python-stack-depth --event-memory
+        --pack --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices --simulate-memory
+        --simulate-order --simulate-seed --simulate-log --help --"
       ;;
     report) words="--json --top --no-stacks --ignore --color --width --help" ;;
     recover) words="--output --quiet --help" ;;
@@ -69,12 +69,12 @@ _cuheap() {
   fi
   previous=${previous%=}
   case "$previous" in
-    --stacks) words="native off" ;;
+    --stacks) words="full native off" ;;
     --pack) words="0 1" ;;
     --free-barrier | --color) words="auto always never" ;;
     --simulate-order) words="late random eager" ;;
-    --stack-depth | --event-memory | --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | \
-      --simulate-seed | --top | --ignore | --width) return ;;
+    --stack-depth | --python-stack-depth | --event-memory | --sync-deadline-ms | --quarantine-limit | \
+      --simulate-devices | --simulate-memory | --simulate-seed | --top | --ignore | --width) return ;;
     *)
       if [[ "$previous" == @(-o|--output|--simulate-log) || "$current" != -* && "${COMP_WORDS[1]}" != run ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
