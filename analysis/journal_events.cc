@@ -183,6 +183,8 @@ AllocationKind FromJournal(journal::AllocationKind kind) {
       return AllocationKind::kModuleData;
     case From::kPoolSegment:
       return AllocationKind::kPoolSegment;
+    case From::kTensor:
+      return AllocationKind::kTensor;
     case From::kHostPinned:
       return AllocationKind::kHostPinned;
     case From::kHostRegistered:
@@ -195,8 +197,8 @@ AllocationKind FromJournal(journal::AllocationKind kind) {
 
 EventType FromJournal(journal::EventType type) {
   // The two enums have the same values in the same order.
-  static_assert(static_cast<int>(journal::EventType::kStepMark) == static_cast<int>(EventType::kStepMark));
-  return type <= journal::EventType::kStepMark ? static_cast<EventType>(type) : EventType::kNone;
+  static_assert(static_cast<int>(journal::EventType::kUnmap) == static_cast<int>(EventType::kUnmap));
+  return type <= journal::EventType::kUnmap ? static_cast<EventType>(type) : EventType::kNone;
 }
 
 }  // namespace cuheap::analysis

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ LiveAllocation FromSlot(const LiveSlot& slot, std::uint64_t start_ns) {
   allocation.stack = slot.stack;
   allocation.thread = slot.thread;
   allocation.device = slot.device;
+  allocation.mapped_address = slot.mapped_address;
   allocation.kind = FromJournal(static_cast<journal::AllocationKind>(slot.kind));
   allocation.allocator = AllocatorOf(allocation.kind, slot.flags);
   allocation.served = (slot.flags & journal::kServedFromPool) != 0;
@@ -135,6 +137,7 @@ void SettleLiveTable(std::int64_t since_ns, Snapshot& snapshot) {
   struct Fate {
     std::size_t allocated_at = SIZE_MAX;  // event
     std::int64_t frees = 0;               // less those that failed
+    std::optional<std::uint64_t> mapped_address;
   };
   std::map<std::uint64_t, Fate> fates;  // ordered: the same journal gives the same snapshot
   const auto first = std::lower_bound(events.time_ns.begin(), events.time_ns.end(), since_ns);
@@ -152,6 +155,12 @@ void SettleLiveTable(std::int64_t since_ns, Snapshot& snapshot) {
       case EventType::kFreeFailed:
         --fates[events.id[i]].frees;
         break;
+      case EventType::kMap:
+        fates[events.id[i]].mapped_address = events.address[i];
+        break;
+      case EventType::kUnmap:
+        fates[events.id[i]].mapped_address = 0;
+        break;
       default:
         break;
     }
@@ -164,10 +173,15 @@ void SettleLiveTable(std::int64_t since_ns, Snapshot& snapshot) {
       listed.insert(allocation.id);
       return fate->second.frees > 0;
     });
+    for (LiveAllocation& allocation : *table) {
+      const auto fate = fates.find(allocation.id);
+      if (fate != fates.end()) allocation.mapped_address = fate->second.mapped_address.value_or(allocation.mapped_address);
+    }
   }
   for (const auto& [id, fate] : fates) {
     if (fate.frees > 0 || fate.allocated_at == SIZE_MAX || listed.contains(id)) continue;
-    const LiveAllocation allocation = FromEvent(events, fate.allocated_at);
+    LiveAllocation allocation = FromEvent(events, fate.allocated_at);
+    allocation.mapped_address = fate.mapped_address.value_or(0);
     (allocation.kind == AllocationKind::kPoolSegment ? snapshot.segments : snapshot.live).push_back(allocation);
   }
   SortByAddress(snapshot.live);

@@ -34,13 +34,19 @@ constexpr std::pair<Counter, std::string_view> kCounters[] = {
     {Counter::kFreesNotSeen, "frees_not_seen"},
     {Counter::kFreesWithContext, "frees_with_context"},
     {Counter::kReentries, "reentries"},
+    {Counter::kTensorAllocations, "tensor_allocations"},
+    {Counter::kTensorFrees, "tensor_frees"},
+    {Counter::kTensorFreesUnknown, "tensor_frees_unknown"},
+    {Counter::kTensorTotalsDiffer, "tensor_totals_differ"},
+    {Counter::kFrameworkReservedDiffer, "framework_reserved_differ"},
+    {Counter::kFrameworkOutOfMemory, "framework_out_of_memory"},
 };
 
 std::string NoteWord(std::uint16_t code) {
-  constexpr std::array<std::string_view, 13> kWords = {
+  constexpr std::array<std::string_view, 14> kWords = {
       "none",         "unknown_address", "missing_function", "pass_through", "ipc_of_packed_block",
       "unwinder_off", "no_space",        "forked",           "self_check",   "option_rejected",
-      "capture",      "journal_place",   "python_off"};
+      "capture",      "journal_place",   "python_off",       "tensor_reports"};
   return code < kWords.size() ? std::string(kWords[code]) : "code_" + std::to_string(code);
 }
 
@@ -103,6 +109,13 @@ Device FromRecord(const journal::DeviceRecord& record, std::uint32_t ordinal, st
   device.reserved_peak_bytes = record.reserved_peak_bytes.load();
   device.quarantined_bytes = record.quarantined_bytes.load();
   device.driver_free_at_start = record.driver_free_at_start.load();
+  device.tensor_live_bytes = record.tensor_live_bytes.load();
+  device.tensor_live_count = record.tensor_live_count.load();
+  device.tensor_peak_bytes = record.tensor_peak_bytes.load();
+  const std::uint64_t tensor_peak_time = record.tensor_peak_time_ns.load();
+  device.tensor_peak_ns = tensor_peak_time == 0 ? 0 : static_cast<std::int64_t>(tensor_peak_time - start_ns);
+  device.framework_held_bytes = record.framework_held_bytes.load();
+  device.framework_held_peak_bytes = record.framework_held_peak_bytes.load();
   return device;
 }
 

@@ -61,6 +61,10 @@ struct Device {
   std::int64_t peak_ns = 0;
   std::uint64_t reserved_bytes = 0, reserved_peak_bytes = 0, quarantined_bytes = 0;  // of our pool
   std::uint64_t driver_free_at_start = 0;                                            // 0: not known
+  // Of a framework's own cache: what it handed out (kTensor), and what it holds from the driver.
+  std::uint64_t tensor_live_bytes = 0, tensor_live_count = 0, tensor_peak_bytes = 0;
+  std::int64_t tensor_peak_ns = 0;
+  std::uint64_t framework_held_bytes = 0, framework_held_peak_bytes = 0;
 };
 
 // Names in JSON are the lower-case words: "device", "pitched", ... (see ToString/FromString in snapshot_names.h).
@@ -80,6 +84,7 @@ enum class AllocationKind : std::uint8_t {
   kHostPinned,
   kHostRegistered,
   kHostVirtual,
+  kTensor,  // handed out by a framework from its own cache, which lies in memory of other kinds
 };
 bool IsDeviceMemory(AllocationKind kind);  // counts against a device: kDevice..kVirtual and kModuleData
 
@@ -91,6 +96,7 @@ struct LiveAllocation {
   std::int64_t time_ns = 0;
   std::uint32_t stack = 0, thread = 0;  // thread: index into threads + 1; 0: not known
   std::uint32_t device = 0;             // ordinal
+  std::uint64_t mapped_address = 0;     // kVirtual: where it is mapped, 0: nowhere
   AllocationKind kind = AllocationKind::kNone;
   Allocator allocator = Allocator::kProgram;
   bool served = false;  // lies in a segment of our pool
@@ -107,6 +113,9 @@ enum class EventType : std::uint8_t {
   kSegmentAllocate,
   kSegmentFree,
   kStepMark,
+  kFrameworkOutOfMemory,  // bytes asked for; address: bytes of all tensors; stream: bytes that the cache holds
+  kMap,                   // of a kVirtual (id) at `address`; stream: its handle
+  kUnmap,
 };
 
 // Columns of equal length. `id` joins an allocation with its free.

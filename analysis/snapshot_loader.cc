@@ -23,7 +23,12 @@ constexpr const char* kMakeAgain = "make the snapshot again (cuheap run, or cuhe
 struct Field {
   const char* name;
   std::function<bool(JsonReader&)> read;
+  bool optional = false;  // snapshots of an earlier cuheap lack it
 };
+Field Optional(Field field) {
+  field.optional = true;
+  return field;
+}
 
 template <typename Value>
 Field Scalar(const char* name, Value& value) {
@@ -48,7 +53,7 @@ Field Booleans(const char* name, std::vector<std::uint8_t>& values) {
           }};
 }
 
-// Reads an object that must have all the fields, once each, in any order; members with other names are skipped. If the
+// Reads an object that must have all the fields but the optional ones, once each, in any order; members with other names are skipped. If the
 // very first member is none of them, the object is something else: then `foreign`, if given, is the error.
 bool ReadObject(JsonReader& in, const std::vector<Field>& fields, const char* foreign = nullptr) {
   std::vector<bool> seen(fields.size(), false);
@@ -68,7 +73,7 @@ bool ReadObject(JsonReader& in, const std::vector<Field>& fields, const char* fo
     if (!fields[i].read(in)) return false;
   }
   for (std::size_t i = 0; in.ok() && i < fields.size(); ++i) {
-    if (!seen[i]) return in.Fail("the object that ends here has no member \"" + std::string(fields[i].name) + "\"");
+    if (!seen[i] && !fields[i].optional) return in.Fail("the object that ends here has no member \"" + std::string(fields[i].name) + "\"");
   }
   return in.ok();
 }
@@ -144,7 +149,13 @@ std::vector<Field> FieldsOf(Device& device) {
           Scalar("reserved_bytes", device.reserved_bytes),
           Scalar("reserved_peak_bytes", device.reserved_peak_bytes),
           Scalar("quarantined_bytes", device.quarantined_bytes),
-          Scalar("driver_free_at_start", device.driver_free_at_start)};
+          Scalar("driver_free_at_start", device.driver_free_at_start),
+          Optional(Scalar("tensor_live_bytes", device.tensor_live_bytes)),
+          Optional(Scalar("tensor_live_count", device.tensor_live_count)),
+          Optional(Scalar("tensor_peak_bytes", device.tensor_peak_bytes)),
+          Optional(Scalar("tensor_peak_ns", device.tensor_peak_ns)),
+          Optional(Scalar("framework_held_bytes", device.framework_held_bytes)),
+          Optional(Scalar("framework_held_peak_bytes", device.framework_held_peak_bytes))};
 }
 
 std::vector<Field> FieldsOf(Module& module) {
@@ -189,7 +200,8 @@ std::vector<Field> FieldsOf(LiveColumns& table) {
           Array("time_ns", table.time_ns), Array("stack", table.stack),
           Array("thread", table.thread),   Array("device", table.device),
           Array("kind", table.kind),       Array("allocator", table.allocator),
-          Booleans("served", table.served)};
+          Booleans("served", table.served),
+          Optional(Array("mapped_address", table.mapped_address))};
 }
 
 // What is read before it becomes the model.

@@ -133,7 +133,13 @@ Json ToJson(const Device& device) {
           {"reserved_bytes", device.reserved_bytes},
           {"reserved_peak_bytes", device.reserved_peak_bytes},
           {"quarantined_bytes", device.quarantined_bytes},
-          {"driver_free_at_start", device.driver_free_at_start}};
+          {"driver_free_at_start", device.driver_free_at_start},
+          {"tensor_live_bytes", device.tensor_live_bytes},
+          {"tensor_live_count", device.tensor_live_count},
+          {"tensor_peak_bytes", device.tensor_peak_bytes},
+          {"tensor_peak_ns", device.tensor_peak_ns},
+          {"framework_held_bytes", device.framework_held_bytes},
+          {"framework_held_peak_bytes", device.framework_held_peak_bytes}};
 }
 
 Json ToJson(const Module& module) {
@@ -213,6 +219,7 @@ void WriteLive(Output& out, std::string_view name, const std::vector<LiveAllocat
   out.Column("kind", table, [](const Row& r) { return r.kind; });
   out.Column("allocator", table, [](const Row& r) { return r.allocator; });
   out.Column("served", table, [](const Row& r) { return r.served; });
+  out.Column("mapped_address", table, [](const Row& r) { return r.mapped_address; });
   out.End();
 }
 

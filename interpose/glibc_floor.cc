@@ -23,9 +23,11 @@
 #if defined(__x86_64__)
 #define OLD_VERSION "GLIBC_2.2.5"
 #define SETNAME_VERSION "GLIBC_2.12"
+#define DLINFO_VERSION "GLIBC_2.3.3"
 #elif defined(__aarch64__)
 #define OLD_VERSION "GLIBC_2.17"
 #define SETNAME_VERSION "GLIBC_2.17"
+#define DLINFO_VERSION "GLIBC_2.17"
 #endif
 
 // Refers to the old version of `name` as old_<name>.
@@ -36,6 +38,7 @@
 
 OLD(dladdr);
 OLD(dlerror);
+OLD_OF(dlinfo, DLINFO_VERSION);
 OLD(dlopen);
 OLD(pthread_attr_setstacksize);
 OLD(pthread_create);
@@ -57,6 +60,7 @@ char __libc_single_threaded = 0;
 
 int dladdr(const void* address, Dl_info* info) noexcept { return old_dladdr(address, info); }
 char* dlerror() noexcept { return old_dlerror(); }
+int dlinfo(void* handle, int request, void* out) noexcept { return old_dlinfo(handle, request, out); }
 void* dlopen(const char* file, int mode) noexcept { return old_dlopen(file, mode); }
 
 int pthread_attr_setstacksize(pthread_attr_t* attributes, std::size_t bytes) noexcept {

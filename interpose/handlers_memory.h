@@ -258,7 +258,9 @@ struct Handler<Effect::kMapPhysical> {
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address, std::size_t bytes, std::size_t offset,
                        CUmemGenericAllocationHandle handle, unsigned long long flags) {
     const CUresult result = router.ForwardWithRescue(real, address, bytes, offset, handle, flags);
-    if (result == CUDA_SUCCESS) router.physical().Mapped(address, handle);
+    if (result == CUDA_SUCCESS && router.physical().Mapped(address, bytes, handle)) {
+      recorder::Mapped(handle, journal::AllocationKind::kVirtual, address, bytes);
+    }
     return result;
   }
 };
@@ -267,6 +269,11 @@ template <>
 struct Handler<Effect::kUnmapPhysical> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address, std::size_t bytes) {
+    // Mappings end before the memory that they kept alive.
+    const std::vector<PhysicalBook::Mapping> mappings = router.physical().MappingsIn(address, bytes);
+    for (const PhysicalBook::Mapping& mapping : mappings) {
+      recorder::Unmapping(mapping.handle, journal::AllocationKind::kVirtual, mapping.address, mapping.bytes);
+    }
     std::vector<recorder::FreeToken> tokens;
     for (const PhysicalBook::Ended& ended : router.physical().EndedByUnmap(address, bytes)) {
       tokens.push_back(router.Freeing(ended.handle, 0, ended.kind));
@@ -277,6 +284,9 @@ struct Handler<Effect::kUnmapPhysical> {
       for (const recorder::FreeToken& token : tokens) router.HostMemoryFreed(token);
     } else {
       for (const recorder::FreeToken& token : tokens) recorder::FreeFailed(token, static_cast<std::uint16_t>(result));
+      for (const PhysicalBook::Mapping& mapping : mappings) {
+        recorder::Mapped(mapping.handle, journal::AllocationKind::kVirtual, mapping.address, mapping.bytes);
+      }
     }
     return result;
   }

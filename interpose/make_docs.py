@@ -27,6 +27,11 @@ def read_hooks() -> list[tuple[str, list[tuple[str, int, str]]]]:
     return groups
 
 
+def read_framework_functions() -> list[str]:
+    text = (INTERPOSE / "frameworks/framework_functions.inc").read_text()
+    return re.findall(r"^FRAMEWORK_HOOK\((\w+)\)$", text, re.MULTILINE)
+
+
 def read_effects() -> dict[str, str]:
     return dict(re.findall(r'^EFFECT\((\w+), "(.*)"\)$', (INTERPOSE / "effects.inc").read_text(), re.MULTILINE))
 
@@ -41,7 +46,8 @@ def coverage_page() -> str:
     lines = [
         "# What the preload library stands in front of",
         "",
-        "Made by `interpose/make_docs.py` from `interpose/hooked_functions.inc` and `interpose/effects.inc`; do not edit.",
+        "Made by `interpose/make_docs.py` from `interpose/hooked_functions.inc`, `interpose/effects.inc` and",
+        "`interpose/frameworks/framework_functions.inc`; do not edit.",
         "",
         f"{count} entry points of the CUDA driver are hooked, by their exact exported names. Every call of the CUDA runtime",
         "ends in one of the driver's, so the runtime itself is not hooked. They are reached by these roads: direct link,",
@@ -57,6 +63,21 @@ def coverage_page() -> str:
         "",
         "A program may mark the steps of its main loop with `cuheap_step` (`interpose/cuheap.h`).",
     ]
+    lines += [
+        "",
+        "## Functions of frameworks",
+        "",
+        "PyTorch's own caching allocator reports every block that it hands out (a tensor) or takes back, and the",
+        "out-of-memory error that it is about to raise, to PyTorch's profiler: `libc10_cuda` calls functions of `libc10`",
+        "through its PLT, in every mode but with its cache off or `backend:cudaMallocAsync` (there each tensor is a call of",
+        "the driver). Ours come first, record, and call the original, which is looked up with the first `cuInit`. Only",
+        "CUDA devices count. A version that calls functions of other names is told under *not observed*.",
+        "",
+        "| exported name | what happens |",
+        "|---|---|",
+    ]
+    lines += [f"| `{name}` | {'the tensor is recorded' if 'MemoryUsage' in name else 'the error is recorded'}; "
+              "PyTorch's own is called |" for name in read_framework_functions()]
     for title, hooks in groups:
         lines += ["", f"## {title}", "", "| function | since CUDA | what happens |", "|---|---|---|"]
         lines += [f"| `{name}` | {version_text(version)} | {effects[effect]} |" for name, version, effect in hooks]

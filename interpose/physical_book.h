@@ -22,6 +22,11 @@ class PhysicalBook {
     Handle handle;
     journal::AllocationKind kind;
   };
+  struct Mapping {
+    std::uint64_t address;
+    std::uint64_t bytes;
+    Handle handle;
+  };
 
   void Created(Handle handle, journal::AllocationKind kind) {
     const std::lock_guard lock(mutex_);
@@ -45,12 +50,23 @@ class PhysicalBook {
     --found->second.handles;
     DropIfUnused(found);
   }
-  void Mapped(std::uint64_t address, Handle handle) {
+  // True if the handle is known.
+  bool Mapped(std::uint64_t address, std::uint64_t bytes, Handle handle) {
     const std::lock_guard lock(mutex_);
     const auto found = uses_.find(handle);
-    if (found == uses_.end()) return;
+    if (found == uses_.end()) return false;
     ++found->second.mappings;
-    mappings_[address] = handle;
+    mappings_[address] = {address, bytes, handle};
+    return true;
+  }
+  // The mappings that begin in [address, address + bytes).
+  std::vector<Mapping> MappingsIn(std::uint64_t address, std::uint64_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Mapping> found;
+    for (auto at = mappings_.lower_bound(address); at != mappings_.end() && at->first - address < bytes; ++at) {
+      found.push_back(at->second);
+    }
+    return found;
   }
   // The memory that would end if [address, address + bytes) were unmapped.
   std::vector<Ended> EndedByUnmap(std::uint64_t address, std::uint64_t bytes) const {
@@ -58,10 +74,10 @@ class PhysicalBook {
     std::unordered_map<Handle, std::uint64_t> lost;
     std::vector<Ended> ended;
     for (auto at = mappings_.lower_bound(address); at != mappings_.end() && at->first - address < bytes; ++at) {
-      const auto found = uses_.find(at->second);
+      const auto found = uses_.find(at->second.handle);
       if (found == uses_.end()) continue;
-      if (++lost[at->second] == found->second.mappings && found->second.handles == 0) {
-        ended.push_back({at->second, found->second.kind});
+      if (++lost[at->second.handle] == found->second.mappings && found->second.handles == 0) {
+        ended.push_back({at->second.handle, found->second.kind});
       }
     }
     return ended;
@@ -70,7 +86,7 @@ class PhysicalBook {
     const std::lock_guard lock(mutex_);
     auto at = mappings_.lower_bound(address);
     while (at != mappings_.end() && at->first - address < bytes) {
-      const auto found = uses_.find(at->second);
+      const auto found = uses_.find(at->second.handle);
       if (found != uses_.end()) {
         --found->second.mappings;
         DropIfUnused(found);
@@ -91,7 +107,7 @@ class PhysicalBook {
 
   mutable std::mutex mutex_;
   std::unordered_map<Handle, Uses> uses_;
-  std::map<std::uint64_t, Handle> mappings_;  // by address
+  std::map<std::uint64_t, Mapping> mappings_;  // by address
 };
 
 }  // namespace cuheap

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "interpose/driver_table.h"
+#include "interpose/frameworks/pytorch.h"
 #include "interpose/holes.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/real_loader.h"
@@ -167,6 +168,7 @@ Router* EnterProcess(const DriverTable& driver) {
 }
 
 void SelfCheck(const DriverTable& driver) {
+  frameworks::FindPyTorch();
   char text[200];
   Dl_info driver_file{};
   dladdr(driver.Real(HookId::cuInit), &driver_file);

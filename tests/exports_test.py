@@ -30,6 +30,11 @@ def hooked_names(text: str) -> set[str]:
     return set(names)
 
 
+def framework_names(text: str) -> set[str]:
+    """Arguments of the FRAMEWORK_HOOK lines of interpose/frameworks/framework_functions.inc."""
+    return set(re.findall(r"^FRAMEWORK_HOOK\((\w+)\)$", text, re.MULTILINE))
+
+
 def documented_public_names(root: pathlib.Path) -> set[str]:
     """Functions cuheap_... that a document describes: the only ones of ours that may be exported."""
     names: set[str] = set()
@@ -78,6 +83,9 @@ class PreloadLibrary(unittest.TestCase):
     def test_it_exports_the_list_and_nothing_else(self) -> None:
         hooked = hooked_names(tree.read_text(ROOT / "interpose/hooked_functions.inc"))
         self.assertGreater(len(hooked), 20, "the list could not be read")
+        frameworks = framework_names(tree.read_text(ROOT / "interpose/frameworks/framework_functions.inc"))
+        self.assertEqual(len(frameworks), 4, "the list could not be read")
+        hooked |= frameworks
         problems = export_problems(set(exported(self.library)), hooked, documented_public_names(ROOT))
         self.assertFalse(problems, "\n" + "\n".join(problems))
 
@@ -106,6 +114,9 @@ class TheChecksCanFail(unittest.TestCase):
     def test_hook_lines_are_read(self) -> None:
         text = "// HOOK(cuNo, x)\nHOOK(cuMemAlloc_v2, 3020, kAllocates)\n  HOOK(cuMemFree_v2 , 1)\n#undef HOOK\n"
         self.assertEqual(hooked_names(text), {"cuMemAlloc_v2", "cuMemFree_v2"})
+
+    def test_framework_lines_are_read(self) -> None:
+        self.assertEqual(framework_names("// FRAMEWORK_HOOK(no)\nFRAMEWORK_HOOK(_ZN3c101aEv)\n"), {"_ZN3c101aEv"})
 
     def test_a_missing_hook_and_a_stray_symbol_are_found(self) -> None:
         problems = export_problems({"cuA", *LOADER_NAMES, "malloc", "cuheap_known", "cuheap_unknown"},

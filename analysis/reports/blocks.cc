@@ -163,7 +163,7 @@ bool Blocks::OnHost(AllocationKind kind) {
 
 bool Blocks::OnDevice(AllocationKind kind) {
   return kind != AllocationKind::kNone && kind != AllocationKind::kImported && kind != AllocationKind::kPoolSegment &&
-         !OnHost(kind);
+         kind != AllocationKind::kTensor && !OnHost(kind);
 }
 
 Blocks JoinBlocks(const Snapshot& snapshot) { return Joiner(snapshot).Join(); }

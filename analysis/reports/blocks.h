@@ -43,7 +43,9 @@ struct Block {
   bool freed_with_context = false;  // the program never freed it, its context went away
   bool freed_at_shutdown = false;   // freed after the process began to exit
   // What the program did not free itself while it ran.
-  bool in_framework_cache() const { return allocator == Allocator::kPyTorch && !uncached; }
+  bool in_framework_cache() const { return allocator == Allocator::kPyTorch && !uncached && !is_tensor(); }
+  // Lies in a segment of a framework's cache.
+  bool is_tensor() const { return kind == AllocationKind::kTensor; }
   bool never_freed() const { return freed_ns == kNotFreed || freed_with_context; }
 };
 

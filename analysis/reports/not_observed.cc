@@ -13,10 +13,10 @@ class Lister {
  public:
   Lister(const Snapshot& snapshot, const LineTable& lines) : snapshot_(snapshot), lines_(lines) {}
 
-  std::vector<NotObserved> List(bool pytorch_seen) {
+  std::vector<NotObserved> List(bool tensors_missing) {
     Losses();
     Holes();
-    Limits(pytorch_seen);
+    Limits(tensors_missing);
     std::stable_sort(list_.begin(), list_.end(),
                      [](const NotObserved& a, const NotObserved& b) { return a.kind < b.kind; });
     return std::move(list_);
@@ -100,11 +100,14 @@ class Lister {
     }
   }
 
-  void Limits(bool pytorch_seen) {
-    if (pytorch_seen) {
+  void Limits(bool tensors_missing) {
+    if (tensors_missing) {
+      const auto noted = [](const Note& note) { return note.code == "tensor_reports"; };
+      const bool why = std::any_of(snapshot_.notes.begin(), snapshot_.notes.end(), noted);
       Add(ObservationKind::kLimit, "pytorch_cache",
-          "PyTorch keeps a cache of its own: seen here are its segments, not the tensors inside (not in this "
-          "version).");
+          std::string("PyTorch keeps a cache of its own: seen here are its segments, not the tensors inside, since not "
+                      "one report about them came") +
+              (why ? " (see tensor_reports)." : ": its version calls other functions, or came with other libraries."));
     }
     if (PythonSeen()) {
       Add(ObservationKind::kLimit, "python_lines",
@@ -146,8 +149,8 @@ class Lister {
 
 }  // namespace
 
-std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, const LineTable& lines, bool pytorch_seen) {
-  return Lister(snapshot, lines).List(pytorch_seen);
+std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, const LineTable& lines, bool tensors_missing) {
+  return Lister(snapshot, lines).List(tensors_missing);
 }
 
 }  // namespace cuheap::analysis

@@ -49,11 +49,14 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, clocks.main);
   const bool cache_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
                                       [](const Block& block) { return block.in_framework_cache(); });
-  std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen);
+  const bool tensors_seen =
+      std::any_of(blocks.program.begin(), blocks.program.end(), [](const Block& block) { return block.is_tensor(); });
+  std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen && !tensors_seen);
   Report report{
       &snapshot,           Verdict::kNoLeaks,      std::move(lines),  std::move(clocks.main),        0,
       std::move(totals),   std::move(findings),    std::move(caches), ListFrameworkSegments(blocks), std::move(pools),
       std::move(failures), std::move(not_observed)};
+  report.tensors_seen = tensors_seen;
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),

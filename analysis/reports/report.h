@@ -48,8 +48,9 @@ struct Report {
   // The journal ran out of space or was damaged, so that blocks or events are missing anywhere in it. (Events that
   // newer ones overwrote are no such loss: what is live is kept apart.)
   bool record_incomplete() const;
-  // A framework's cache was met: what happens to the tensors inside is not known.
-  bool unobserved_tensors() const { return !caches.empty(); }
+  bool tensors_seen = false;  // a framework reported what it hands out of its cache
+  // A framework's cache was met, and what happens to the tensors inside is not known.
+  bool unobserved_tensors() const { return !caches.empty() && !tensors_seen; }
 };
 
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule = {});

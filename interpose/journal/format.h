@@ -87,6 +87,12 @@ enum class Counter : std::uint32_t {
   kFreesNotSeen,             // blocks dropped because their address was allocated again (kFreeNotSeen)
   kFreesWithContext,         // blocks that went with their context (kFreedWithContext)
   kReentries,                // hooks that came while the thread was recording: what they did is not in the journal
+  kTensorAllocations,        // blocks of a framework's cache that it reported handing out (AllocationKind::kTensor)
+  kTensorFrees,              // ... taking back
+  kTensorFreesUnknown,       // ... taking back that were not in the live table
+  kTensorTotalsDiffer,       // reports whose total of bytes handed out was not ours (DeviceRecord::tensor_live_bytes)
+  kFrameworkReservedDiffer,  // reports whose total of bytes held from the driver was not ours (framework_held_bytes)
+  kFrameworkOutOfMemory,     // out-of-memory errors that a framework reported of its own
   kCount = 32,               // room, so that new counters do not move what follows
 };
 
@@ -96,7 +102,7 @@ struct DeviceRecord {
   std::uint64_t total_bytes;           // as the driver reports it
   char name[64];
   char uuid[16];  // raw bytes of cuDeviceGetUuid_v2
-  // Device memory of the program (AllocationKind below kHostFirst), in bytes as requested.
+  // Device memory of the program (IsDeviceMemory below), in bytes as requested.
   std::atomic<std::uint64_t> live_bytes;
   std::atomic<std::uint64_t> live_count;
   std::atomic<std::uint64_t> peak_bytes;    // exact: updated on every allocation
@@ -106,7 +112,15 @@ struct DeviceRecord {
   std::atomic<std::uint64_t> reserved_peak_bytes;
   std::atomic<std::uint64_t> quarantined_bytes;     // freed by the program, not yet proven unused
   std::atomic<std::uint64_t> driver_free_at_start;  // cuMemGetInfo at first use of the device, 0 if not known
-  std::uint64_t spare[8];
+  // A framework's own cache: what it handed out (kTensor), in bytes as it reported them, and what it holds from the
+  // driver (allocations with kCallerIsPyTorch that are device memory).
+  std::atomic<std::uint64_t> tensor_live_bytes;
+  std::atomic<std::uint64_t> tensor_live_count;
+  std::atomic<std::uint64_t> tensor_peak_bytes;    // exact, as peak_bytes
+  std::atomic<std::uint64_t> tensor_peak_time_ns;  // when tensor_peak_bytes was reached
+  std::atomic<std::uint64_t> framework_held_bytes;
+  std::atomic<std::uint64_t> framework_held_peak_bytes;
+  std::uint64_t spare[2];
 };
 
 struct FileHeader {
@@ -154,11 +168,18 @@ enum class AllocationKind : std::uint8_t {
   kImported = 9,  // cuIpcOpenMemHandle and other imports: another process owns the bytes, not counted as device memory
   kModuleData = 10,   // reserved for globals of modules
   kPoolSegment = 11,  // our pool's own segments: not the program's, counted in reserved_bytes
+  kTensor = 12,       // a block that a framework handed out of its own cache: lies in memory that is counted already
   kHostFirst = 32,
   kHostPinned = 32,      // cuMemHostAlloc, cuMemAllocHost
   kHostRegistered = 33,  // cuMemHostRegister
   kHostVirtual = 34,     // cuMemCreate with a host location
 };
+
+// Takes a device's memory, on behalf of the program. Tensors do not: the memory around them does.
+inline constexpr bool IsDeviceMemory(AllocationKind kind) {
+  return kind != AllocationKind::kNone && kind < AllocationKind::kHostFirst && kind != AllocationKind::kImported &&
+         kind != AllocationKind::kPoolSegment && kind != AllocationKind::kTensor;
+}
 
 // Bits of LiveSlot::flags and Event::flags.
 inline constexpr std::uint16_t kServedFromPool = 1u << 0;   // the block lies in a segment of our pool
@@ -180,6 +201,11 @@ enum class EventType : std::uint8_t {
   kSegmentAllocate = 7,   // our pool took a segment from the driver (kind kPoolSegment)
   kSegmentFree = 8,       // ... gave it back
   kStepMark = 9,          // cuheap_step() was called; bytes = the program's step number, or 0
+  // A framework is about to tell the program that memory ran out: bytes asked for, in `address` the bytes of all its
+  // tensors on the device, in `stream` those that its cache holds there.
+  kFrameworkOutOfMemory = 10,
+  kMap = 11,    // cuMemMap of a kVirtual (allocation_id) at `address`, `bytes` long; its handle in `stream`
+  kUnmap = 12,  // ... is about to be unmapped
 };
 
 // One event. `commit` is written last (release) and holds the event's sequence number in its chain, from 1. A chain has
@@ -232,7 +258,8 @@ struct LiveSlot {
   std::uint16_t device;
   std::uint16_t flags;
   std::uint16_t spare1;
-  std::uint64_t spare[6];
+  std::uint64_t mapped_address;  // kVirtual: where it is mapped (the last place, if at several), 0 = nowhere
+  std::uint64_t spare[5];
 };
 static_assert(sizeof(LiveSlot) == 128);
 
@@ -348,6 +375,7 @@ enum class NoteCode : std::uint16_t {
   kCapture = 10,          // stream capture seen; what it changed
   kJournalPlace = 11,     // the journal lies on a network file system: text = which
   kPythonOff = 12,        // Python frames are off: text = reason
+  kTensorReports = 13,    // tensors inside a framework's cache are not reported to us, or not all: text = why
 };
 
 struct NoteRecord {

@@ -49,6 +49,7 @@ void Fill(LiveSlot* slot, const LiveBlock& block) {
   slot->kind = static_cast<std::uint8_t>(block.kind);
   slot->device = block.device;
   slot->flags = block.flags;
+  slot->mapped_address = 0;
   slot->state = 1;
 }
 
@@ -80,6 +81,7 @@ bool DiesWithContext(AllocationKind kind) {
     case AllocationKind::kFromPool:
     case AllocationKind::kVirtual:
     case AllocationKind::kHostVirtual:
+    case AllocationKind::kTensor:  // its framework frees it, or nobody does
       return false;
     default:
       return true;
@@ -100,6 +102,8 @@ AddressSpace SpaceOf(AllocationKind kind) {
       return AddressSpace::kRegistered;
     case AllocationKind::kPoolSegment:
       return AddressSpace::kSegment;
+    case AllocationKind::kTensor:
+      return AddressSpace::kTensor;
     default:
       return AddressSpace::kMemory;
   }
@@ -223,6 +227,18 @@ bool LiveTable::Remove(std::uint64_t address, AddressSpace space, LiveBlock& rem
   LiveSlot* slot = shard.index.Find(address, space);
   if (slot == nullptr) return false;
   RemoveLocked(shard, slot, space, removed);
+  return true;
+}
+
+bool LiveTable::SetMapping(std::uint64_t address, AddressSpace space, std::uint64_t mapped_address, LiveBlock& block) {
+  if (address == 0) return false;
+  Shard& shard = ShardOf(address);
+  std::lock_guard<std::mutex> lock(shard.mutex);
+  LiveSlot* slot = shard.index.Find(address, space);
+  if (slot == nullptr) return false;
+  Read(slot, block);
+  SlotWriter writer(slot);
+  slot->mapped_address = mapped_address;
   return true;
 }
 

@@ -32,8 +32,8 @@ struct LiveBlock {
 };
 
 // Addresses of different spaces may be equal without meaning the same thing: handles, registrations, our own segments
-// (whose first block has the segment's address).
-enum class AddressSpace : std::uint8_t { kMemory, kArray, kVirtual, kRegistered, kSegment };
+// and tensors (the first block of a segment has the segment's address).
+enum class AddressSpace : std::uint8_t { kMemory, kArray, kVirtual, kRegistered, kSegment, kTensor };
 AddressSpace SpaceOf(journal::AllocationKind kind);
 
 // Address -> slot: open addressing, linear probing, deletion by shifting back. Not locked by itself.
@@ -85,6 +85,9 @@ class LiveTable {
 
   // Removes the block and tells what it was; false if there is none.
   bool Remove(std::uint64_t address, AddressSpace space, LiveBlock& removed);
+
+  // Writes down where the block is mapped (0: nowhere) and tells which it is; false if there is none.
+  bool SetMapping(std::uint64_t address, AddressSpace space, std::uint64_t mapped_address, LiveBlock& block);
 
   // Removes blocks that die with this context and copies them to `out`, at most `limit`; returns how many. Fewer than
   // `limit`: none is left.

@@ -114,11 +114,6 @@ std::uint64_t NewAllocationId(Recorder& recorder, ThreadState& thread) {
   return recorder.shared_chain->NewAllocationId();
 }
 
-bool IsProgramDeviceMemory(AllocationKind kind) {
-  return kind != AllocationKind::kNone && kind < AllocationKind::kHostFirst && kind != AllocationKind::kImported &&
-         kind != AllocationKind::kPoolSegment;
-}
-
 journal::DeviceRecord* DeviceOf(Recorder& recorder, std::uint16_t device) {
   return device < journal::kMaxDevices ? &recorder.file.header()->devices[device] : nullptr;
 }
@@ -133,21 +128,47 @@ bool Raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
 }
 
 // Every value that the sum takes upwards is returned by exactly one fetch_add, so the maximum of them is exact.
+void AddTo(std::atomic<std::uint64_t>& live, std::atomic<std::uint64_t>& peak, std::atomic<std::uint64_t>* peak_time,
+           const LiveBlock& block) {
+  const std::uint64_t now = live.fetch_add(block.bytes, std::memory_order_relaxed) + block.bytes;
+  if (Raise(peak, now) && peak_time != nullptr) peak_time->store(block.time_ns, std::memory_order_relaxed);
+}
+
+bool HeldByFramework(const LiveBlock& block) {
+  return (block.flags & journal::kCallerIsPyTorch) != 0 && journal::IsDeviceMemory(block.kind);
+}
+
 void AddToDevice(Recorder& recorder, const LiveBlock& block) {
-  if (!IsProgramDeviceMemory(block.kind)) return;
   journal::DeviceRecord* device = DeviceOf(recorder, block.device);
   if (device == nullptr) return;
-  const std::uint64_t now = device->live_bytes.fetch_add(block.bytes, std::memory_order_relaxed) + block.bytes;
+  if (block.kind == AllocationKind::kTensor) {
+    AddTo(device->tensor_live_bytes, device->tensor_peak_bytes, &device->tensor_peak_time_ns, block);
+    device->tensor_live_count.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (!journal::IsDeviceMemory(block.kind)) return;
+  AddTo(device->live_bytes, device->peak_bytes, &device->peak_time_ns, block);
   device->live_count.fetch_add(1, std::memory_order_relaxed);
-  if (Raise(device->peak_bytes, now)) device->peak_time_ns.store(block.time_ns, std::memory_order_relaxed);
+  if (HeldByFramework(block)) AddTo(device->framework_held_bytes, device->framework_held_peak_bytes, nullptr, block);
 }
 
 void SubtractFromDevice(Recorder& recorder, const LiveBlock& block) {
-  if (!IsProgramDeviceMemory(block.kind)) return;
   journal::DeviceRecord* device = DeviceOf(recorder, block.device);
   if (device == nullptr) return;
+  if (block.kind == AllocationKind::kTensor) {
+    device->tensor_live_bytes.fetch_sub(block.bytes, std::memory_order_relaxed);
+    device->tensor_live_count.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  if (!journal::IsDeviceMemory(block.kind)) return;
   device->live_bytes.fetch_sub(block.bytes, std::memory_order_relaxed);
   device->live_count.fetch_sub(1, std::memory_order_relaxed);
+  if (HeldByFramework(block)) device->framework_held_bytes.fetch_sub(block.bytes, std::memory_order_relaxed);
+}
+
+// Tensors are counted apart: they are no calls of the driver.
+Counter ByKind(AllocationKind kind, Counter memory, Counter tensor) {
+  return kind == AllocationKind::kTensor ? tensor : memory;
 }
 
 LiveBlock BlockOf(const Allocation& allocation) {
@@ -191,6 +212,17 @@ EventData EventOf(EventType type, const LiveBlock& block) {
   event.device = block.device;
   event.flags = block.flags;
   return event;
+}
+
+void AppendMapping(Recorder& recorder, EventType type, const LiveBlock& block, std::uint64_t address,
+                   std::uint64_t bytes) {
+  EventData event = EventOf(type, block);
+  event.time_ns = MonotonicNs();
+  event.address = address;
+  event.bytes = bytes;
+  event.stream = block.address;
+  event.stack = 0;
+  AppendEvent(recorder, *CurrentThread(recorder), event);
 }
 
 // The end of a block that nobody told us about by its own free call.
@@ -265,7 +297,7 @@ void Allocated(const Allocation& allocation) {
   block.thread = t_locals.thread;
   block.allocation_id = NewAllocationId(*recorder, *thread);
   InsertBlock(*recorder, *thread, block, EventType::kAllocate, 0);
-  recorder->Count(Counter::kAllocations);
+  recorder->Count(ByKind(block.kind, Counter::kAllocations, Counter::kTensorAllocations));
 }
 
 void AllocationFailed(const Allocation& asked, std::uint16_t result) {
@@ -287,10 +319,10 @@ FreeToken Freeing(std::uint64_t address, std::uint16_t flags, std::uint64_t stre
   RecordingScope scope;
   Recorder* recorder = scope.recorder();
   if (recorder == nullptr) return token;
-  recorder->Count(Counter::kFrees);
+  recorder->Count(ByKind(kind, Counter::kFrees, Counter::kTensorFrees));
   LiveBlock block;
   if (!recorder->live.Remove(address, SpaceOf(kind), block)) {
-    recorder->Count(Counter::kFreesUnknown);
+    recorder->Count(ByKind(kind, Counter::kFreesUnknown, Counter::kTensorFreesUnknown));
     token.allocation.address = address;
     return token;
   }
@@ -327,6 +359,64 @@ void FreeFailed(const FreeToken& token, std::uint16_t result) {
   block.thread = token.thread;
   block.flags |= journal::kHadFailedFree;
   InsertBlock(*recorder, *thread, block, EventType::kFreeFailed, result);
+}
+
+void Mapped(std::uint64_t handle, AllocationKind kind, std::uint64_t address, std::uint64_t bytes) {
+  RecordingScope scope;
+  Recorder* recorder = scope.recorder();
+  if (recorder == nullptr) return;
+  LiveBlock block;
+  if (!recorder->live.SetMapping(handle, SpaceOf(kind), address, block)) return;
+  AppendMapping(*recorder, EventType::kMap, block, address, bytes);
+}
+
+void Unmapping(std::uint64_t handle, AllocationKind kind, std::uint64_t address, std::uint64_t bytes) {
+  RecordingScope scope;
+  Recorder* recorder = scope.recorder();
+  if (recorder == nullptr) return;
+  LiveBlock block;
+  if (!recorder->live.SetMapping(handle, SpaceOf(kind), 0, block)) return;
+  AppendMapping(*recorder, EventType::kUnmap, block, address, bytes);
+}
+
+void FrameworkOutOfMemory(std::uint16_t device, std::uint64_t asked, const FrameworkTotals& totals, StackId stack) {
+  RecordingScope scope;
+  Recorder* recorder = scope.recorder();
+  if (recorder == nullptr) return;
+  EventData event;
+  event.type = EventType::kFrameworkOutOfMemory;
+  event.time_ns = MonotonicNs();
+  event.bytes = asked;
+  event.address = totals.handed_out;
+  event.stream = totals.held;
+  event.kind = AllocationKind::kTensor;
+  event.flags = journal::kCallerIsPyTorch;
+  event.device = device;
+  event.stack = stack;
+  AppendEvent(*recorder, *CurrentThread(*recorder), event);
+  recorder->Count(Counter::kFrameworkOutOfMemory);
+}
+
+void CompareTotals(std::uint16_t device, const FrameworkTotals& totals) {
+  RecordingScope scope;
+  Recorder* recorder = scope.recorder();
+  const journal::DeviceRecord* record = recorder == nullptr ? nullptr : DeviceOf(*recorder, device);
+  if (record == nullptr) return;
+  const std::uint64_t tensors = record->tensor_live_bytes.load(std::memory_order_relaxed);
+  if (tensors != totals.handed_out) [[unlikely]] {
+    recorder->Count(Counter::kTensorTotalsDiffer);
+    recorder->Note(NoteCode::kTensorReports,
+                   "the framework's total of its tensors is not what its reports add up to (a: its total, b: ours)",
+                   totals.handed_out, tensors);
+  }
+  const std::uint64_t held = record->framework_held_bytes.load(std::memory_order_relaxed);
+  if (held != totals.held) [[unlikely]] {
+    recorder->Count(Counter::kFrameworkReservedDiffer);
+    recorder->Note(NoteCode::kTensorReports,
+                   "the framework's total of what its cache holds is not what it was seen to get from the driver (a: its "
+                   "total, b: ours)",
+                   totals.held, held);
+  }
 }
 
 void SegmentAllocated(const Allocation& segment) {

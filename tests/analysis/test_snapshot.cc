@@ -24,6 +24,12 @@ Device DistinctDevice(std::uint32_t n) {
   device.reserved_peak_bytes = base + 7;
   device.quarantined_bytes = base + 8;
   device.driver_free_at_start = base + 9;
+  device.tensor_live_bytes = base + 10;
+  device.tensor_live_count = base + 11;
+  device.tensor_peak_bytes = base + 12;
+  device.tensor_peak_ns = 6000 + n;
+  device.framework_held_bytes = base + 14;
+  device.framework_held_peak_bytes = base + 15;
   return device;
 }
 
@@ -42,6 +48,7 @@ LiveAllocation DistinctAllocation(std::uint64_t n, AllocationKind kind, Allocato
   a.kind = kind;
   a.allocator = allocator;
   a.served = n % 2 == 1;
+  a.mapped_address = 0x9192939495969798u + n;
   return a;
 }
 
@@ -88,14 +95,15 @@ void AddFramesAndStacks(Snapshot& snapshot) {
 auto Tie(const Device& d) {
   return std::tie(d.ordinal, d.name, d.uuid, d.total_bytes, d.compute_capability, d.live_bytes, d.live_count,
                   d.peak_bytes, d.peak_ns, d.reserved_bytes, d.reserved_peak_bytes, d.quarantined_bytes,
-                  d.driver_free_at_start);
+                  d.driver_free_at_start, d.tensor_live_bytes, d.tensor_live_count, d.tensor_peak_bytes,
+                  d.tensor_peak_ns, d.framework_held_bytes, d.framework_held_peak_bytes);
 }
 auto Tie(const Module& m) { return std::tie(m.path, m.path_cut, m.build_id, m.load_bias, m.begin, m.end); }
 auto Tie(const ThreadInfo& t) { return std::tie(t.tid, t.name, t.first_ns, t.last_ns); }
 auto Tie(const Note& n) { return std::tie(n.code, n.text, n.time_ns, n.a, n.b); }
 auto Tie(const LiveAllocation& a) {
   return std::tie(a.id, a.address, a.bytes, a.reserved_bytes, a.stream, a.context, a.time_ns, a.stack, a.thread,
-                  a.device, a.kind, a.allocator, a.served);
+                  a.device, a.kind, a.allocator, a.served, a.mapped_address);
 }
 
 template <typename Row>
@@ -124,7 +132,7 @@ Snapshot DistinctSnapshot() {
   snapshot.segments = {DistinctAllocation(3, AllocationKind::kPoolSegment, Allocator::kCuheap)};
   // Every event type and every kind.
   for (std::uint64_t n = 0; n < 16; ++n) {
-    AddEvent(snapshot.events, static_cast<EventType>(n % 10), static_cast<AllocationKind>(n % 15), n);
+    AddEvent(snapshot.events, static_cast<EventType>(n % 13), static_cast<AllocationKind>(n % 16), n);
   }
   snapshot.notes = {{"self_check", "text with\ttab", 12, 13, UINT64_MAX}, {"forked", "", 0, 0, 0}};
   return snapshot;

@@ -101,8 +101,8 @@ TEST_F(ContextTest, WithTwoContextsBothMustBeSynchronised) {
 TEST(PhysicalBook, MemoryEndsWithItsLastHandleAndMapping) {
   PhysicalBook book;
   book.Created(7, journal::AllocationKind::kVirtual);
-  book.Mapped(0x1000, 7);
-  book.Mapped(0x3000, 7);
+  book.Mapped(0x1000, 0x1000, 7);
+  book.Mapped(0x3000, 0x1000, 7);
   EXPECT_FALSE(book.EndedByRelease(7));  // still mapped
   book.Released(7);
   EXPECT_TRUE(book.EndedByUnmap(0x1000, 0x1000).empty());
@@ -128,8 +128,8 @@ TEST(PhysicalBook, ARetainedHandleMustBeReleasedTwice) {
 TEST(PhysicalBook, OneUnmapMayEndSeveralMappingsOfAHandle) {
   PhysicalBook book;
   book.Created(7, journal::AllocationKind::kVirtual);
-  book.Mapped(0x1000, 7);
-  book.Mapped(0x2000, 7);
+  book.Mapped(0x1000, 0x1000, 7);
+  book.Mapped(0x2000, 0x1000, 7);
   book.Released(7);
   EXPECT_EQ(book.EndedByUnmap(0x1000, 0x2000).size(), 1u);
 }

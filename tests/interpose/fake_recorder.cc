@@ -46,6 +46,12 @@ void FreeFailed(const FreeToken& token, std::uint16_t) {
 
 void DeviceSeen(std::uint16_t, std::string_view, std::uint64_t, std::uint32_t, const unsigned char (&)[16],
                 std::uint64_t) {}
+void Mapped(std::uint64_t, journal::AllocationKind, std::uint64_t, std::uint64_t) {
+  Recorder().Append("Mapped");
+}
+void Unmapping(std::uint64_t, journal::AllocationKind, std::uint64_t, std::uint64_t) {
+  Recorder().Append("Unmapping");
+}
 void SegmentAllocated(const Allocation&) {}
 void SegmentFreeing(std::uint64_t) {}
 void PoolState(std::uint16_t, std::uint64_t, std::uint64_t) {}

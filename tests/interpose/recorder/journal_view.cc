@@ -102,7 +102,8 @@ void JournalView::ReadLive(const Extent& extent) {
       ++odd_slots;
     } else if (s.state == 1) {
       live.push_back(ViewBlock{s.allocation_id, s.address, s.bytes, s.reserved_bytes, s.time_ns, s.stream, s.context,
-                               s.stack, s.thread, static_cast<journal::AllocationKind>(s.kind), s.device, s.flags});
+                               s.stack, s.thread, static_cast<journal::AllocationKind>(s.kind), s.device, s.flags,
+                               s.mapped_address});
     }
   }
 }
@@ -149,7 +150,7 @@ void JournalView::ReadNotes(const Extent& extent) {
     const journal::NoteRecord& r = records[i];
     if (r.commit.load() == 0) break;
     if (r.commit.load() != notes.size() + 1) return Problem("note out of order");
-    notes.push_back(ViewNote{static_cast<journal::NoteCode>(r.code), std::string(r.text, r.text_bytes), r.a});
+    notes.push_back(ViewNote{static_cast<journal::NoteCode>(r.code), std::string(r.text, r.text_bytes), r.a, r.b});
   }
 }
 

@@ -27,6 +27,7 @@ struct ViewBlock {
   std::uint32_t stack = 0, thread = 0;
   journal::AllocationKind kind = journal::AllocationKind::kNone;
   std::uint16_t device = 0, flags = 0;
+  std::uint64_t mapped_address = 0;
 };
 
 struct ViewModule {
@@ -48,7 +49,7 @@ struct ViewThread {
 struct ViewNote {
   journal::NoteCode code = journal::NoteCode::kNone;
   std::string text;
-  std::uint64_t a = 0;
+  std::uint64_t a = 0, b = 0;
 };
 
 class JournalView {
