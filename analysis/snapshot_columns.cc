@@ -110,9 +110,9 @@ std::optional<Inconsistency> MakeLive(const char* name, const LiveColumns& colum
                                        {"served", columns.served.size()}})) {
     return wrong;
   }
-  const bool mappings = !columns.mapped_address.empty();
-  if (mappings && columns.mapped_address.size() != columns.id.size()) {
-    return CheckLengths(name, {{"id", columns.id.size()}, {"mapped_address", columns.mapped_address.size()}});
+  const auto& mapped = columns.mapped_address;
+  if (mapped && mapped->size() != columns.id.size()) {
+    return CheckLengths(name, {{"id", columns.id.size()}, {"mapped_address", mapped->size()}});
   }
   const Translation<AllocationKind> kinds(words.allocation_kind);
   const Translation<Allocator> allocators(words.allocator);
@@ -133,7 +133,7 @@ std::optional<Inconsistency> MakeLive(const char* name, const LiveColumns& colum
     row.thread = columns.thread[i];
     row.device = columns.device[i];
     row.served = columns.served[i] != 0;
-    if (mappings) row.mapped_address = columns.mapped_address[i];
+    if (mapped) row.mapped_address = (*mapped)[i];
   }
   return std::nullopt;
 }

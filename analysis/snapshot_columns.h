@@ -32,7 +32,7 @@ struct LiveColumns {
   std::vector<std::uint32_t> stack, thread, device;
   std::vector<std::uint8_t> kind, allocator;
   std::vector<std::uint8_t> served;  // 0 or 1
-  std::vector<std::uint64_t> mapped_address;
+  std::optional<std::vector<std::uint64_t>> mapped_address;  // files of an earlier cuheap have none
 };
 
 // The file's lists of words: what the numbers in its columns mean.

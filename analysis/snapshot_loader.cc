@@ -201,7 +201,9 @@ std::vector<Field> FieldsOf(LiveColumns& table) {
           Array("thread", table.thread),   Array("device", table.device),
           Array("kind", table.kind),       Array("allocator", table.allocator),
           Booleans("served", table.served),
-          Optional(Array("mapped_address", table.mapped_address))};
+          Optional({"mapped_address", [&table](JsonReader& in) {
+                      return in.ReadArray(table.mapped_address.emplace(), kMaxRows);
+                    }})};
 }
 
 // What is read before it becomes the model.
