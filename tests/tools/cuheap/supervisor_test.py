@@ -124,7 +124,7 @@ class Statuses(Layout):
         touch = ["touch", str(self.work / "started")]
         missing = str(self.work / "missing")
         for options in (["--no-such-option"], ["-o"], ["-o", missing + "/x.json"], ["-o", str(self.work)], ["--stacks", "maybe"], ["--stack-depth", "0"],
-                        ["--journal-dir", missing], ["--pool"], ["--simulate-devices", "2"], ["--simulate", "--simulate-devices", "99"],
+                        ["--journal-dir", missing], ["--pool"], ["--simulate=a100"], ["--simulate-devices", "2"], ["--simulate", "--simulate-devices", "99"],
                         ["--free-barrier=perhaps"], ["--event-memory", "lots"]):
             result = subprocess.run([str(self.cuheap), "run", *options, "--", *touch], capture_output=True, cwd=self.work)
             self.assertEqual(result.returncode, 2, options)

@@ -58,6 +58,8 @@ TEST(DriverTest, AForkedChildIsNotInitialised) {
 TEST(DriverTest, BadEnvironmentIsNamedAndInitFails) {
   for (const auto& [name, value] : Environment{{"SIMCUDA_DEVICES", "many"},
                                                {"SIMCUDA_MODEL", "h1000"},
+                                               {"SIMCUDA_MODEL", "a100"},
+                                               {"SIMCUDA_MODEL", "nvidia"},
                                                {"SIMCUDA_MEMORY", "-3GiB"},
                                                {"SIMCUDA_ORDER", "sometimes"},
                                                {"SIMCUDA_SEED", "1x"},
@@ -72,6 +74,22 @@ TEST(DriverTest, BadEnvironmentIsNamedAndInitFails) {
     const std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find("simcuda: " + name + "=" + value + ": expected"), std::string::npos) << said;
     EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  }
+}
+
+TEST(DriverTest, AModelMayBeNamedAsPeopleDo) {
+  const std::pair<std::string, std::string> names[] = {
+      {"H100", "NVIDIA H100 80GB HBM3"},      {"A100-80GB", "NVIDIA A100-SXM4-80GB"},
+      {"a100 40g", "NVIDIA A100-SXM4-40GB"},  {"NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"},
+      {"RTX_4090", "NVIDIA GeForce RTX 4090"}, {"GeForce RTX 3090", "NVIDIA GeForce RTX 3090"},
+      {"Tesla T4", "Tesla T4"},               {"V100-32GB", "Tesla V100-SXM2-32GB"}};
+  for (const auto& [name, device] : names) {
+    Simulate({{"SIMCUDA_MODEL", name}}, [&] {
+      ASSERT_CUDA(cuInit(0));
+      char told[64];
+      EXPECT_CUDA(cuDeviceGetName(told, sizeof told, 0));
+      EXPECT_EQ(told, device);
+    });
   }
 }
 

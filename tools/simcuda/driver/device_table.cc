@@ -1,6 +1,8 @@
 #include "tools/simcuda/driver/device_table.h"
 
 #include <array>
+#include <cctype>
+#include <cstring>
 
 #include "tools/simcuda/driver/cuda_api.h"
 
@@ -30,11 +32,25 @@ constexpr std::array<DeviceModel, 17> kModels = {{
     {"p100", "Tesla P100-SXM2-16GB", 6, 0, 56, MiB(16276), 1480000, 715000, 4096, 4 << 20, true},
 }};
 
+// The name without what people write differently: case, separators, the vendor's name, "80g" for "80gb".
+std::string Bare(const std::string& name) {
+  std::string bare;
+  for (const unsigned char c : name) {
+    if (std::isalnum(c) != 0) bare += static_cast<char>(std::tolower(c));
+  }
+  for (const char* word : {"nvidia", "geforce", "tesla"}) {
+    if (const size_t at = bare.find(word); at != std::string::npos) bare.erase(at, std::strlen(word));
+  }
+  if (bare.size() > 2 && bare.ends_with("gb")) bare.pop_back();
+  return bare;
+}
+
 }  // namespace
 
-const DeviceModel* FindDeviceModel(const std::string& key) {
+const DeviceModel* FindDeviceModel(const std::string& name) {
+  const std::string wanted = Bare(name);
   for (const DeviceModel& model : kModels) {
-    if (key == model.key) return &model;
+    if (wanted == Bare(model.key) || wanted == Bare(model.name)) return &model;
   }
   return nullptr;
 }

@@ -8,7 +8,7 @@ namespace simcuda {
 
 // Figures of one GPU model, from the vendor's data sheets and the programming guide's table of compute capabilities.
 // Memory is the total that the driver reports (less than the marketing figure), which differs a little between driver
-// versions.
+// versions; docs/simcuda.md says which totals were seen where.
 struct DeviceModel {
   const char* key;   // SIMCUDA_MODEL
   const char* name;  // cuDeviceGetName
@@ -27,8 +27,10 @@ struct CapabilityLimits {
   bool clusters, tensor_maps;
 };
 
-// Returns: the model, or null for an unknown key.
-const DeviceModel* FindDeviceModel(const std::string& key);
+// By its key or by the name that the driver tells; case, separators and the vendor's name do not matter: "A100 80GB",
+// "NVIDIA GeForce RTX 4090".
+// Returns: the model, or null for an unknown name.
+const DeviceModel* FindDeviceModel(const std::string& name);
 // The keys, separated by ", ".
 std::string DeviceModelNames();
 CapabilityLimits LimitsOf(int major, int minor);
