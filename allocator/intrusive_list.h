@@ -16,6 +16,7 @@ template <class T, ListLink<T> T::* kLink>
 class IntrusiveList {
  public:
   T* front() const { return front_; }
+  T* back() const { return back_; }
   bool empty() const { return front_ == nullptr; }
   static T* Next(const T* element) { return (element->*kLink).next; }
 
@@ -29,6 +30,14 @@ class IntrusiveList {
     (element->*kLink) = {back_, nullptr};
     (back_ != nullptr ? (back_->*kLink).next : front_) = element;
     back_ = element;
+  }
+
+  // REQUIRES: `before` is in this list, the element in none.
+  void InsertAfter(T* before, T* element) {
+    T* after = (before->*kLink).next;
+    (element->*kLink) = {before, after};
+    (before->*kLink).next = element;
+    (after != nullptr ? (after->*kLink).previous : back_) = element;
   }
 
   // REQUIRES: the element is in this list.
