@@ -43,16 +43,20 @@ class InstalledPackage(unittest.TestCase):
         call(self.cmake, "--build", build)
         self.assertEqual(call(build / "consumer"), "reused\n")
 
-    def test_the_example_of_the_page_builds_and_runs(self) -> None:
+    def test_the_examples_of_the_page_build_and_run(self) -> None:
         driver = self.prefix / "lib/simcuda"
         if not (driver / "libcuda.so").exists():
             self.skipTest("no simulated driver was built")
         page = (self.prefix / "share/doc/cuheap/allocator.md").read_text(encoding="utf-8")
-        blocks = dict(re.findall(r"^```(cmake|c\+\+)\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL))
+        blocks = re.findall(r"^```(cmake|c\+\+)\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+        project = next(text for kind, text in blocks if kind == "cmake")
+        first, second = (text for kind, text in blocks if kind == "c++")
         source = self.folder / "example"
         source.mkdir()
-        (source / "CMakeLists.txt").write_text(blocks["cmake"], encoding="utf-8")
-        (source / "main.cc").write_text(blocks["c++"], encoding="utf-8")
+        project += "add_executable(second second.cc)\ntarget_link_libraries(second PRIVATE cuheap::stream_pool cuheap::fake_stream_memory)\n"
+        (source / "CMakeLists.txt").write_text(project, encoding="utf-8")
+        (source / "main.cc").write_text(first, encoding="utf-8")
+        (source / "second.cc").write_text(second, encoding="utf-8")
         cache = (self.build / "CMakeCache.txt").read_text(encoding="utf-8")
         headers = re.search(r"^CUHEAP_CUDA_INCLUDE_DIR:\w+=(.*)$", cache, flags=re.MULTILINE).group(1)
         call(self.cmake, "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
@@ -60,6 +64,7 @@ class InstalledPackage(unittest.TestCase):
              f"-DCUDA_DRIVER={driver / 'libcuda.so'}")
         call(self.cmake, "--build", source / "build")
         self.assertEqual(call("env", f"LD_LIBRARY_PATH={driver}", source / "build/my_service"), "reused\n")
+        call(source / "build/second")
 
     def test_package_files_name_no_build_or_source_place(self) -> None:
         files = list((self.prefix / "lib/cmake").rglob("*.cmake"))
