@@ -1,4 +1,5 @@
-"""A training script as users write them, on the simulated CUDA: cuheap changes nothing that the device sees.
+"""A training script as users write them, on the simulated CUDA: cuheap changes nothing that the device sees, and has the
+same books as PyTorch's caching allocator, to the byte.
 
 usage: scripts_test.py CUHEAP SIMCUDA_FOLDER CACHE_FOLDER SCRIPT
 """
@@ -11,6 +12,7 @@ import tempfile
 import unittest
 
 import call_log
+import cuheap_books
 import script_run
 import torch_python
 
@@ -21,6 +23,7 @@ MODES = {"default": (), "observe": ("--observe",)}
 SAME_STATISTICS = ("allocation.all.allocated", "allocated_bytes.all.allocated", "allocated_bytes.all.peak",
                    "requested_bytes.all.peak", "segment.all.allocated", "segment.all.freed", "reserved_bytes.all.peak",
                    "num_alloc_retries", "num_ooms")
+LOSSES = ("events_overwritten", "events_dropped", "live_dropped", "stacks_failed")
 
 
 def segments_of(books: dict) -> list[tuple[int, int, str]]:
@@ -70,6 +73,49 @@ class TheScript(unittest.TestCase):
                     self.assertEqual([ours["stats"][name] for name in SAME_STATISTICS],
                                      [theirs["stats"][name] for name in SAME_STATISTICS])
                     self.assertEqual(segments_of(ours), segments_of(theirs))
+
+
+    def check_books(self, run: script_run.Run, events: list[dict], moment: str) -> None:
+        """cuheap's events against PyTorch's own statistics and memory_snapshot() of that moment of that very run."""
+        books = run.books[moment]
+        stats = books["stats"]
+        tensors = cuheap_books.replay(events, "tensor", stats["allocation.all.allocated"], stats["allocation.all.freed"])
+        self.assertEqual(tensors.peak, stats["allocated_bytes.all.peak"])
+        self.assertEqual(tensors.bytes, stats["allocated_bytes.all.current"])
+        self.assertEqual(tensors.allocated_bytes, stats["allocated_bytes.all.allocated"])
+        segments = cuheap_books.replay(events, "device", stats["segment.all.allocated"], stats["segment.all.freed"])
+        self.assertEqual(segments.peak, stats["reserved_bytes.all.peak"])
+        self.assertEqual(segments.live, {segment["address"]: segment["total_size"] for segment in books["segments"]})
+        blocks = {block["address"]: block["size"] for segment in books["segments"] for block in segment["blocks"]
+                  if block["state"] == "active_allocated"}
+        self.assertEqual(tensors.live, blocks)
+        idle = sum(block["size"] for segment in books["segments"] for block in segment["blocks"]
+                   if block["state"] == "inactive")
+        self.assertEqual(segments.bytes - tensors.bytes, idle)
+
+    def test_the_books_are_pytorchs_to_the_byte(self) -> None:
+        for mode, run in self.under.items():
+            with self.subTest(mode):
+                self.assertEqual([run.snapshot["completeness"][name] for name in LOSSES], [0] * len(LOSSES))
+                events = cuheap_books.rows(run.snapshot, "events")
+                self.check_books(run, events, "last_step")
+                self.check_books(run, events, "end")
+                self.assertGreater(run.books["last_step"]["stats"]["allocated_bytes.all.current"], 1 << 20)
+                device, = run.snapshot["devices"]
+                stats = run.books["end"]["stats"]
+                self.assertEqual(device["tensor_peak_bytes"], stats["allocated_bytes.all.peak"])
+                self.assertEqual(run.snapshot["counters"]["tensor_allocations"], stats["allocation.all.allocated"])
+
+    def test_tensors_have_python_lines(self) -> None:
+        for mode, run in self.under.items():
+            with self.subTest(mode):
+                lines = cuheap_books.python_lines(run.snapshot, cuheap_books.rows(run.snapshot, "events"))
+                print(f"{self.script}, {mode}: {lines.with_line} of {lines.allocations} tensors outside backward have a "
+                      f"Python line; {lines.backward_with_line} of {lines.backward} in backward")
+                self.assertGreater(lines.allocations, 100)
+                self.assertGreater(lines.backward, 50)
+                self.assertGreaterEqual(lines.with_line, 0.99 * lines.allocations)
+                self.assertEqual(lines.without_reason, 0, lines.examples[:3])
 
 
 def needs_or_skip(python: str, script: str) -> None:
