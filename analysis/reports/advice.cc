@@ -81,11 +81,37 @@ std::string ForEveryStep(const Report& report, const LeakFinding& finding, const
          " blocks, so the free is there but misses one a step: is a pointer overwritten before it is freed?";
 }
 
+std::string ForTensors(const Report& report, const LeakFinding& finding) {
+  switch (finding.cause) {
+    case LeakCause::kGraph:
+      return "Something holds a tensor with a grad_fn, and with it all that the forward pass saved: a running sum of "
+             "losses, a list of losses or outputs? Add loss.item() (or loss.detach()) instead, and evaluate under "
+             "torch.no_grad().";
+    case LeakCause::kScalar:
+      return "A loss or metric is kept as a tensor each time: keep loss.item(), or loss.detach().cpu() every now and "
+             "then.";
+    case LeakCause::kGradient:
+      return "Copies or references of gradients are collected (p.grad in a list, retain_grad(), a tensor hook)? Keep "
+             "norms as numbers, and let zero_grad(set_to_none=True) free the rest.";
+    case LeakCause::kOptimizerState:
+      return "A new optimizer makes new state while the old one is still held: make the optimizer once, before the "
+             "loop, or drop every reference to the old one.";
+    case LeakCause::kTensor:
+    case LeakCause::kNone:
+      break;
+  }
+  const bool inside = !finding.stacks.empty() && report.lines.EntryOfStack(finding.stacks.front().stack) != 0;
+  if (inside) {
+    return "Activations of the model are collected: in a list, a dict or by a forward hook? Keep x.detach().cpu() or "
+           "what is reckoned from it, empty the list when the step ends, remove hooks (handle.remove()).";
+  }
+  return "Tensors of this line are collected: in a list, a dict, a closure? Keep numbers (x.item()) or "
+         "x.detach().cpu(), and empty or bound what collects them.";
+}
+
 std::string ForLeak(const Report& report, const LeakFinding& finding) {
   const std::string free_call(FreeCall(finding.kind));
-  if (finding.from_pytorch) {
-    return "A tensor is kept: a list of losses or outputs? Keep numbers (loss.item()) or x.detach() instead.";
-  }
+  if (finding.from_pytorch) return ForTensors(report, finding);
   if (!finding.library.empty()) {
     return finding.library +
            " asks once for each handle, stream or captured graph: does every step make new ones? Use them again, or "
@@ -136,7 +162,7 @@ std::string ForCapacity(const Report& report, const Failure& failure) {
   }
   const CacheGrowth* cache = report.growing_cache();
   if (cache != nullptr && cache->segments.scope == failure.scope)
-    return Human(missing) + " were missing; PyTorch's cache grew until then. " + AdviceFor(*cache);
+    return Human(missing) + " were missing; PyTorch's cache grew until then. " + AdviceFor(report, *cache);
   for (const ScopeTotals& totals : report.totals) {
     if (totals.scope != failure.scope || totals.peak_by_line.empty()) continue;
     const LineShare& most = totals.peak_by_line.front();
@@ -163,8 +189,12 @@ std::string AdviceFor(const Report& report, const LeakFinding& finding) {
          " wait for the end.";
 }
 
-std::string AdviceFor(const CacheGrowth& cache) {
+std::string AdviceFor(const Report& report, const CacheGrowth& cache) {
   if (!cache.growing) return "";
+  if (report.tensors_seen && !cache.segments.scope.host)
+    return "No tensor is kept, so it is in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or sizes that "
+           "vary "
+           "less.";
   if (cache.segments.scope.host)
     return "Pinned buffers are kept: are tensors of pin_memory() or non_blocking copies collected in a list?";
   const std::string kept =

@@ -10,7 +10,7 @@ namespace cuheap::analysis {
 
 // Leaks and what piled up; memory that is held on purpose needs no advice.
 std::string AdviceFor(const Report& report, const LeakFinding& finding);
-std::string AdviceFor(const CacheGrowth& cache);
+std::string AdviceFor(const Report& report, const CacheGrowth& cache);
 std::string AdviceFor(const Report& report, const Failure& failure);
 // Fragmentation that matters: a tenth of what is held, and more than 1 MiB.
 std::string AdviceFor(const PoolUse& pool);

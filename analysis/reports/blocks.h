@@ -46,6 +46,8 @@ struct Block {
   bool in_framework_cache() const { return allocator == Allocator::kPyTorch && !uncached && !is_tensor(); }
   // Lies in a segment of a framework's cache.
   bool is_tensor() const { return kind == AllocationKind::kTensor; }
+  // A single tensor of PyTorch, in its cache or asked of the driver.
+  bool framework_tensor() const { return is_tensor() || (allocator == Allocator::kPyTorch && uncached); }
   bool never_freed() const { return freed_ns == kNotFreed || freed_with_context; }
 };
 

@@ -86,6 +86,7 @@ std::string CallersText(const Report& report, const LeakFinding& finding, std::s
   const std::size_t room = width > 40 ? width - kCalledBy.size() : 30;
   if (finding.caller != 0)
     return std::string(kCalledBy) + ShowLine(report, report.lines.line(finding.caller), room, utf8);
+  if (finding.cause == LeakCause::kGraph || finding.cause == LeakCause::kGradient) return "";  // has parts instead
   std::set<std::uint32_t> callers;
   for (const StackShare& share : finding.stacks) callers.insert(report.lines.CallerOfStack(share.stack));
   if (callers.size() < 2) return "";
@@ -123,7 +124,7 @@ void FindingText::Advice(const std::string& advice) {
 
 void FindingText::Cache() {
   const CacheGrowth* cache = report_.growing_cache();
-  if (cache == nullptr) return;
+  if (cache == nullptr || (report_.tensors_seen && report_.leak_count() != 0)) return;  // told by the tensors' lines
   canvas_.Line();
   canvas_.Strong("     PyTorch's cache, " + ScopeName(cache->segments.scope));
   std::string text =
@@ -133,14 +134,21 @@ void FindingText::Cache() {
             Plural(cache->segments.blocks, "segment") + " at the end";
   }
   canvas_.Detail(text);
-  Advice(AdviceFor(*cache));
+  Advice(AdviceFor(report_, *cache));
 }
 
 std::string FindingText::NeverFreed(const LeakFinding& finding) const {
   std::string text = Plural(finding.blocks, "block") + ", " + BytesBoth(finding.bytes);
   if (finding.reserved_bytes > finding.bytes)
     text += ", occupying " + Human(static_cast<double>(finding.reserved_bytes));
-  text += finding.freed_with_context == finding.blocks ? ", freed only by the end of the context" : ", never freed";
+  if (finding.freed_at_exit == finding.blocks)
+    text += ", freed only when the program ended";
+  else if (finding.freed_with_context == finding.blocks)
+    text += ", freed only by the end of the context";
+  else
+    text +=
+        ", never freed" +
+        (finding.freed_at_exit == 0 ? "" : " or (" + Grouped(finding.freed_at_exit) + ") only when the program ended");
   if (finding.scope != Scope{}) text += ", on " + ScopeName(finding.scope);
   return text;
 }
@@ -151,7 +159,10 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
                  ShowLine(report_, report_.lines.line(finding.line), canvas_.width() - 5, canvas_.utf8()));
   if (const std::string callers = CallersText(report_, finding, canvas_.width() - 5, canvas_.utf8()); !callers.empty())
     canvas_.Strong("     " + callers);
-  canvas_.Detail(GrowthPhrase(finding) + " (" + std::string(ConfidenceWord(finding.confidence)) + " confidence)");
+  tensors_.Code(report_.lines.line(finding.line));
+  const std::string cause = CausePhrase(finding);
+  canvas_.Detail(GrowthPhrase(finding) + (cause.empty() ? "" : ": " + cause) + " (" +
+                 std::string(ConfidenceWord(finding.confidence)) + " confidence)");
   canvas_.Detail(NeverFreed(finding));
   std::string life;
   if (finding.step_count != 0)
@@ -162,7 +173,10 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   life += (finding.caller == 0 ? "; the line made " : "; this caller made ") +
           Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) + " of them freed";
   canvas_.Detail(life);
+  tensors_.Parts(finding);
+  tensors_.Keeper(finding);
   const CodeLine& line = report_.lines.line(finding.line);
+  if (number == 1) tensors_.NotReadable(line);
   if (number == 1 && line.module_class == ModuleClass::kUser && line.basis != LineBasis::kLine)
     canvas_.Detail("source lines are not known: build with -g to see them");
   if (finding.outside_steps && finding.before_window == 0)
@@ -199,7 +213,7 @@ std::string FindingText::ThreadPhrase(const LeakFinding& finding) const {
 
 void FindingText::StackOf(std::uint32_t stack) {
   const Snapshot& snapshot = *report_.snapshot;
-  if (stack == 0 || stack >= snapshot.stacks.size()) return;
+  if (stack == 0 || stack >= snapshot.stacks.size() || tensors_.Stack(stack)) return;
   const std::vector<std::uint32_t>& frames = snapshot.stacks[stack].frames;
   const std::size_t chosen = report_.lines.PositionInStack(stack);
   // From one frame inside the user's line (which call it was) outward.
@@ -246,7 +260,12 @@ void FindingText::Others() {
   for (const FrameworkSegments& segments : report_.framework_segments) Segments(segments);
   Class(LeakClass::kLibrary, "KEPT BY CUDA LIBRARIES",
         "Workspaces that a library keeps on purpose, once per handle and stream.");
-  Class(LeakClass::kHeld, "NEVER FREED, NOT GROWING", "Weights, buffers of the set-up, caches that filled up.");
+  const bool at_end = std::any_of(report_.findings.begin(), report_.findings.end(), [](const LeakFinding& finding) {
+    return finding.leak_class == LeakClass::kHeld && finding.freed_at_exit != 0;
+  });
+  Class(LeakClass::kHeld, at_end ? "HELD TO THE END, NOT GROWING" : "NEVER FREED, NOT GROWING",
+        at_end ? "Weights, optimizer state, gradients, the last step's tensors, caches that filled up."
+               : "Weights, buffers of the set-up, caches that filled up.");
 }
 
 void FindingText::Segments(const FrameworkSegments& segments) {

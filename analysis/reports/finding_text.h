@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analysis/reports/report.h"
+#include "analysis/reports/tensor_text.h"
 #include "analysis/reports/text_canvas.h"
 
 namespace cuheap::analysis {
@@ -18,7 +19,8 @@ std::string_view ConfidenceWord(Confidence confidence);  // "low", "medium", "hi
 
 class FindingText {
  public:
-  FindingText(const Report& report, TextCanvas& canvas) : report_(report), canvas_(canvas) {}
+  FindingText(const Report& report, TextCanvas& canvas)
+      : report_(report), canvas_(canvas), tensors_(report, canvas, canvas.source()) {}
 
   void Cache();   // a framework's cache that grows: which lines' segments, and what to do
   void Leaks();   // class kLeak, each with its stack
@@ -35,6 +37,7 @@ class FindingText {
 
   const Report& report_;
   TextCanvas& canvas_;
+  TensorText tensors_;
 };
 
 }  // namespace cuheap::analysis

@@ -6,10 +6,12 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "analysis/reports/clock_choice.h"
 #include "analysis/reports/growth.h"
+#include "analysis/reports/kept_graphs.h"
 #include "analysis/reports/live_trend.h"
 
 namespace cuheap::analysis {
@@ -20,6 +22,7 @@ constexpr std::size_t kFewestByTime = 4;           // blocks that lie before the
 constexpr std::size_t kFewestLateSegments = 3;     // in the second half of the steps
 constexpr std::uint64_t kFewestPiledUp = 8;        // blocks
 constexpr std::ptrdiff_t kFewestSteady = 5;        // segments in a row after one more
+constexpr std::uint64_t kScalarBytes = 512;        // what PyTorch rounds a single number to
 constexpr std::uint32_t kFewestStepsOfCache = 16;  // for which a quarter is told apart
 
 // All blocks of one line in one scope and from one allocator, by time of allocation.
@@ -60,9 +63,19 @@ std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
 
 class LeakFinder {
  public:
-  LeakFinder(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks, std::int64_t duration_ns)
-      : blocks_(blocks), lines_(lines), clocks_(clocks), choice_(blocks, clocks), duration_ns_(duration_ns) {
+  LeakFinder(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks, const FrameworkStacks& stacks,
+             std::int64_t duration_ns)
+      : blocks_(blocks),
+        lines_(lines),
+        clocks_(clocks),
+        stacks_(stacks),
+        choice_(blocks, clocks),
+        duration_ns_(duration_ns) {
     for (const Block& block : blocks.program) last_at_ = std::max(last_at_, block.allocated_at);
+    for (const Block& block : blocks.program) {
+      if (block.never_freed() || (block.framework_tensor() && (block.freed_at > last_at_ || FreedAtEnd(block))))
+        kept_.insert(&block);
+    }
   }
 
   std::vector<CacheGrowth> Caches() const {
@@ -90,7 +103,10 @@ class LeakFinder {
   }
 
   std::vector<LeakFinding> Find() {
+    JudgeGraphs();
     for (const Group& group : GroupBlocks(blocks_, lines_)) Judge(group);
+    for (LeakFinding& finding : findings_) finding.cause = CauseOf(finding);
+    JoinGradients();
     FindCompanions();
     std::sort(findings_.begin(), findings_.end(),
               [&](const LeakFinding& a, const LeakFinding& b) { return Before(a, b); });
@@ -149,7 +165,8 @@ class LeakFinder {
   void Judge(const Group& group) {
     std::vector<const Block*> kept, freed_at_end;
     for (const Block* block : group.all) {
-      if (block->never_freed())
+      if (in_graph_.contains(block)) continue;
+      if (kept_.contains(block))
         kept.push_back(block);
       else if (FreedAtEnd(*block))
         freed_at_end.push_back(block);
@@ -197,18 +214,90 @@ class LeakFinder {
     return result;
   }
 
-  static std::vector<const Block*> KeptOf(const Group& group) {
+  std::vector<const Block*> KeptOf(const Group& group) const {
     std::vector<const Block*> kept;
     std::copy_if(group.all.begin(), group.all.end(), std::back_inserter(kept),
-                 [](const Block* block) { return block->never_freed(); });
+                 [&](const Block* block) { return kept_.contains(block) && !in_graph_.contains(block); });
     return kept;
+  }
+
+  // One finding for each graph that grows; the blocks of others are judged by line.
+  void JudgeGraphs() {
+    for (KeptGraph& graph : FindKeptGraphs(blocks_, lines_, stacks_, kept_)) {
+      Group group;
+      group.scope = {false, graph.kept.front()->device};
+      group.line = graph.line;
+      group.caller = graph.caller;
+      group.all = std::move(graph.all);
+      LeakFinding finding = Describe(group, graph.kept);
+      if (!Grows(finding.shape)) continue;
+      finding.leak_class = LeakClass::kLeak;
+      finding.cause = LeakCause::kGraph;
+      std::map<std::uint32_t, Group> by_line;
+      for (const Block* block : graph.kept) by_line[lines_.OfStack(block->stack)].all.push_back(block);
+      for (const auto& [line, part] : by_line) {
+        const LeakFinding alone = Describe(part, part.all);
+        finding.parts.push_back({line, alone.blocks, alone.bytes, alone.bytes_per_step});
+      }
+      in_graph_.insert(graph.kept.begin(), graph.kept.end());
+      findings_.push_back(std::move(finding));
+    }
+    for (LeakFinding& finding : findings_) SortParts(finding);
+  }
+
+  static void SortParts(LeakFinding& finding) {
+    std::sort(finding.parts.begin(), finding.parts.end(), [](const LeakPart& a, const LeakPart& b) {
+      return std::tuple(-a.bytes_per_step, b.bytes, a.line) < std::tuple(-b.bytes_per_step, a.bytes, b.line);
+    });
+  }
+
+  LeakCause CauseOf(const LeakFinding& finding) const {
+    if (finding.cause != LeakCause::kNone) return finding.cause;
+    if (!finding.from_pytorch || finding.leak_class != LeakClass::kLeak || finding.stacks.empty())
+      return LeakCause::kNone;
+    const FrameworkStacks::Facts& facts = stacks_.Of(finding.stacks.front().stack);
+    if (facts.optimizer_step) return LeakCause::kOptimizerState;
+    if (facts.backward && !facts.python) return LeakCause::kGradient;
+    return finding.bytes <= kScalarBytes * finding.blocks ? LeakCause::kScalar : LeakCause::kTensor;
+  }
+
+  // Every node of a backward pass makes gradients of its own; those that are kept in the same steps are one finding.
+  void JoinGradients() {
+    std::map<std::pair<Scope, std::vector<std::uint32_t>>, std::size_t> first;
+    std::vector<LeakFinding> joined;
+    for (LeakFinding& finding : findings_) {
+      if (finding.cause != LeakCause::kGradient) {
+        joined.push_back(std::move(finding));
+        continue;
+      }
+      finding.parts = {{finding.line, finding.blocks, finding.bytes, finding.bytes_per_step}};
+      const auto [entry, added] = first.try_emplace({finding.scope, finding.steps}, joined.size());
+      if (added)
+        joined.push_back(std::move(finding));
+      else
+        Join(joined[entry->second], finding);
+    }
+    findings_ = std::move(joined);
+  }
+
+  static void Join(LeakFinding& into, const LeakFinding& other) {
+    if (other.bytes_per_step > into.parts.front().bytes_per_step) into.line = other.line, into.stacks = other.stacks;
+    into.parts.push_back(other.parts.front());
+    SortParts(into);
+    for (const auto sum :
+         {&LeakFinding::blocks, &LeakFinding::bytes, &LeakFinding::reserved_bytes, &LeakFinding::before_window,
+          &LeakFinding::line_allocations, &LeakFinding::line_frees, &LeakFinding::bytes_per_occurrence,
+          &LeakFinding::freed_at_exit, &LeakFinding::freed_with_context})
+      into.*sum += other.*sum;
+    into.bytes_per_step += other.bytes_per_step;
+    into.slope_bytes_per_step += other.slope_bytes_per_step;
   }
 
   void JudgeByCaller(const Group& group, const std::vector<const Block*>& kept) {
     std::vector<Group> parts = PartByCaller(group);
     // Blocks of one use that replace those of another (loaded first here, then reloaded there) are one series.
     if (parts.empty() || Describe(group, kept).shape == GrowthShape::kReplaced) return JudgeKept(group, kept);
-    std::erase_if(parts, [](const Group& part) { return KeptOf(part).empty(); });
+    std::erase_if(parts, [&](const Group& part) { return KeptOf(part).empty(); });
     // By behaviour: the steps in which a part grows; none: it does not.
     std::map<std::pair<GrowthShape, std::vector<std::uint32_t>>, std::vector<Group>> behaviours;
     for (Group& part : parts) {
@@ -305,12 +394,13 @@ class LeakFinder {
       finding.step_thread = steps != &clocks_.main && clocks_.by_thread.size() > 1 ? thread : 0;
     }
     finding.outside_steps = steps == nullptr && clocks_.Of(thread).count() != 0;
-    for (const Block* block : group.all) finding.line_frees += block->never_freed() ? 0 : 1;
+    for (const Block* block : group.all) finding.line_frees += block->never_freed() || kept_.contains(block) ? 0 : 1;
     for (const Block* block : blocks) {
       ++finding.blocks;
       finding.bytes += block->bytes;
       finding.reserved_bytes += block->reserved_bytes;
       finding.freed_with_context += block->freed_with_context ? 1 : 0;
+      finding.freed_at_exit += block->never_freed() ? 0 : 1;
       StackShare& share = stacks[block->stack];
       share.stack = block->stack;
       share.bytes += block->bytes;
@@ -330,7 +420,8 @@ class LeakFinder {
       for (const Block* block : recent) additions.push_back({steps->StepOf(block->allocated_ns), block->bytes});
       DescribeSteps(finding, group, blocks, additions);
     }
-    if (Grows(finding.shape) && Bounded(group, blocks, stacks)) {
+    const bool tensors = std::all_of(blocks.begin(), blocks.end(), std::mem_fn(&Block::framework_tensor));
+    if (Grows(finding.shape) && (Bounded(group, blocks, stacks) || (tensors && HeldAsMuchBefore(group.all, blocks)))) {
       finding.shape = GrowthShape::kBounded;
       finding.bytes_per_step = 0;
     }
@@ -452,22 +543,25 @@ class LeakFinder {
   const Blocks& blocks_;
   const LineTable& lines_;
   const StepClocks& clocks_;
+  const FrameworkStacks& stacks_;
   ClockChoice choice_;
   std::int64_t duration_ns_;
   std::uint64_t last_at_ = 0;
+  std::unordered_set<const Block*> kept_;  // never freed, or what counts as such
+  std::unordered_set<const Block*> in_graph_;
   std::vector<LeakFinding> findings_;
 };
 
 }  // namespace
 
 std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
-                                   std::int64_t duration_ns) {
-  return LeakFinder(blocks, lines, clocks, duration_ns).Find();
+                                   const FrameworkStacks& stacks, std::int64_t duration_ns) {
+  return LeakFinder(blocks, lines, clocks, stacks, duration_ns).Find();
 }
 
 std::vector<CacheGrowth> MeasureCaches(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
-                                       std::int64_t duration_ns) {
-  return LeakFinder(blocks, lines, clocks, duration_ns).Caches();
+                                       const FrameworkStacks& stacks, std::int64_t duration_ns) {
+  return LeakFinder(blocks, lines, clocks, stacks, duration_ns).Caches();
 }
 
 }  // namespace cuheap::analysis

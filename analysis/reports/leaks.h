@@ -13,14 +13,17 @@
 //   - asked for by PyTorch's caching allocator: its cache. Growth of it is told, since tensors that leak hide there,
 //   and
 //     judged for the cache as a whole (MeasureCaches).
-// Blocks that grow in number all through the run and are freed only when it ends (after the last step, or in exit
-// handlers) are no leak to a checker and yet fill the device: they are told as "freed only at the end".
-// Without steps, or where those do not cover the line (see clock_choice.h), blocks that keep coming until the last half
-// of the run's allocations count as a leak, with low confidence.
-// A line that several lines call (a wrapper function) is split by caller: the first calling lines that tell the stacks
-// apart are judged each by itself, and their callers in turn. Those that grow in the same steps stay one finding; what
-// does not grow is told apart from what does. If no caller grows alone, the line is judged as a whole, set-up by stack
-// apart.
+// Tensors of PyTorch are judged by themselves, in its cache or not. When a Python function returns, or the interpreter
+// ends, it frees what its variables held, so that a list of losses is always "freed only at the end": tensors that are
+// freed after the last step, or after all allocations, count as never freed. What a whole graph of autograd keeps is
+// one finding (kept_graphs.h), and so are gradients that grow in the same steps. Other blocks that grow in number all
+// through the run and are freed only when it ends (after the last step, or in exit handlers) are no leak to a checker
+// and yet fill the device: they are told as "freed only at the end". Without steps, or where those do not cover the
+// line (see clock_choice.h), blocks that keep coming until the last half of the run's allocations count as a leak, with
+// low confidence. A line that several lines call (a wrapper function) is split by caller: the first calling lines that
+// tell the stacks apart are judged each by itself, and their callers in turn. Those that grow in the same steps stay
+// one finding; what does not grow is told apart from what does. If no caller grows alone, the line is judged as a
+// whole, set-up by stack apart.
 #ifndef CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
 #define CUHEAP_ANALYSIS_REPORTS_LEAKS_H_
 
@@ -29,6 +32,7 @@
 #include <vector>
 
 #include "analysis/reports/blocks.h"
+#include "analysis/reports/framework_frames.h"
 #include "analysis/reports/lines.h"
 #include "analysis/reports/steps.h"
 #include "analysis/reports/totals.h"
@@ -62,6 +66,23 @@ struct StackShare {
   std::uint64_t bytes = 0, blocks = 0;
 };
 
+// Why tensors of PyTorch stay, as far as it can be told from where they were allocated.
+enum class LeakCause : std::uint8_t {
+  kNone,            // not PyTorch's, or nothing to tell
+  kGraph,           // a graph that is kept alive, see kept_graphs.h
+  kScalar,          // single numbers: losses, metrics
+  kTensor,          // some tensors of a line
+  kGradient,        // made by backward passes
+  kOptimizerState,  // made by an optimizer's step
+};
+
+// Of a finding that takes several lines together: one of them.
+struct LeakPart {
+  std::uint32_t line = 0;
+  std::uint64_t blocks = 0, bytes = 0;
+  double bytes_per_step = 0;
+};
+
 struct LeakFinding {
   LeakClass leak_class = LeakClass::kHeld;
   GrowthShape shape = GrowthShape::kOnce;
@@ -89,12 +110,15 @@ struct LeakFinding {
   std::uint32_t step_thread = 0;  // that thread (index into threads + 1), 0: steps of the run
   std::uint32_t first_step = 0, last_step = 0, occurrences = 0;  // occurrences: number of steps that added something
   std::int64_t first_ns = 0, last_ns = 0;
-  std::uint64_t freed_at_exit = 0;       // blocks freed by exit handlers or after the last step (kFreedAtEnd)
+  std::uint64_t freed_at_exit = 0;       // blocks freed by exit handlers, or after the last step
   std::uint64_t freed_with_context = 0;  // blocks that only the end of their context released
   std::vector<StackShare> stacks;        // most bytes first
   std::vector<std::uint32_t> steps;      // the steps that added something, ascending
   // Other lines of the same function that leak in the same steps (a function that returns early): indices of lines.
   std::vector<std::uint32_t> companions;
+  LeakCause cause = LeakCause::kNone;
+  std::vector<LeakPart>
+      parts;  // cause kGraph and kGradient: the innermost lines of the blocks, most bytes a step first
 };
 
 // A framework's cache as a whole: one series of segments, whatever line happened to need a new one.
@@ -105,11 +129,11 @@ struct CacheGrowth {
 
 // By scope: devices first.
 std::vector<CacheGrowth> MeasureCaches(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
-                                       std::int64_t duration_ns);
+                                       const FrameworkStacks& stacks, std::int64_t duration_ns);
 
 // Findings by severity: class in the order above, then bytes per step, bytes, description of the line.
 std::vector<LeakFinding> FindLeaks(const Blocks& blocks, const LineTable& lines, const StepClocks& clocks,
-                                   std::int64_t duration_ns);
+                                   const FrameworkStacks& stacks, std::int64_t duration_ns);
 
 }  // namespace cuheap::analysis
 

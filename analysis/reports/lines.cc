@@ -7,6 +7,8 @@
 #include <optional>
 #include <tuple>
 
+#include "analysis/reports/framework_frames.h"
+
 namespace cuheap::analysis {
 namespace {
 
@@ -33,7 +35,7 @@ bool IsStaticRuntimeFunction(std::string_view function) {
 }
 
 bool IsPythonLibrary(std::string_view file) {
-  if (file.starts_with("<frozen")) return true;
+  if (file.starts_with("<frozen") || file.starts_with("<__array_function__")) return true;
   const std::size_t lib = file.find("/lib/python3");
   return lib != std::string_view::npos && file.find("packages/") == std::string_view::npos;
 }
@@ -48,7 +50,8 @@ class Chooser {
   ModuleClass ClassOf(const Frame& frame) const {
     if (frame.kind == FrameKind::kPython) {
       const std::string_view file = Text(frame.file);
-      if (ContainsAny(file, {"/site-packages/", "/dist-packages/"})) return ModuleClass::kPackage;
+      if (ContainsAny(file, {"/site-packages/", "/dist-packages/"}) || IsTorchSource(file))
+        return ModuleClass::kPackage;
       return IsPythonLibrary(file) ? ModuleClass::kSystem : ModuleClass::kUser;
     }
     return frame.module == 0 || frame.module > module_classes_.size() ? ModuleClass::kNone
@@ -63,6 +66,7 @@ class Chooser {
   std::optional<Choice> Choose(const Stack& stack) const {
     for (const ModuleClass wanted : {ModuleClass::kUser, ModuleClass::kPackage, ModuleClass::kCudaLibrary}) {
       if (wanted == ModuleClass::kPackage) {
+        if (const auto position = PackageLine(stack)) return Choice{*position, LineBasis::kLine};
         if (const auto position = TorchOperator(stack)) return Choice{*position, LineBasis::kFunction};
       }
       for (const LineBasis basis : {LineBasis::kLine, LineBasis::kFunction, LineBasis::kModule}) {
@@ -108,7 +112,34 @@ class Chooser {
     return {};
   }
 
+  // Position of the outermost call of an nn.Module; the number of frames if there is none.
+  std::size_t OutermostModuleCall(const Stack& stack) const {
+    std::size_t outermost = stack.frames.size();
+    for (std::size_t position = 0; position < stack.frames.size(); ++position) {
+      if (stack.frames[position] >= snapshot_.frames.size()) continue;
+      const Frame& frame = snapshot_.frames[stack.frames[position]];
+      if (frame.kind == FrameKind::kPython && IsModuleCall(Text(frame.function), Text(frame.file)))
+        outermost = position;
+    }
+    return outermost;
+  }
+
  private:
+  // See rule 4: a package's Python line, rather one of a package that uses PyTorch than PyTorch's own.
+  std::optional<std::size_t> PackageLine(const Stack& stack) const {
+    std::optional<std::size_t> of_torch;
+    for (std::size_t position = 0; position < stack.frames.size(); ++position) {
+      if (stack.frames[position] >= snapshot_.frames.size()) continue;
+      const Frame& frame = snapshot_.frames[stack.frames[position]];
+      if (frame.kind != FrameKind::kPython || ClassOf(frame) != ModuleClass::kPackage ||
+          !Offers(frame, LineBasis::kLine))
+        continue;
+      if (!IsTorchSource(Text(frame.file))) return position;
+      if (!of_torch) of_torch = position;
+    }
+    return of_torch;
+  }
+
   // See rule 4: what PyTorch was asked to do, from the frames between the allocation and the interpreter.
   std::optional<std::size_t> TorchOperator(const Stack& stack) const {
     std::optional<std::size_t> chosen;
@@ -141,7 +172,7 @@ class Chooser {
     const std::string_view function = Text(frame.function), file = Text(frame.file);
     switch (basis) {
       case LineBasis::kLine:
-        return frame.line != 0 && !file.empty() && !IsSystemSource(file);
+        return frame.line != 0 && !file.empty() && (frame.kind == FrameKind::kPython || !IsSystemSource(file));
       case LineBasis::kFunction:
         return !function.empty() && !IsStaticRuntimeFunction(function) && !IsSystemSource(file);
       case LineBasis::kModule:
@@ -287,8 +318,16 @@ LineTable::LineTable(const Snapshot& snapshot, const LineRule& rule) : lines_{Co
   // After the folder: what lies outside of every charged line and its caller must not shorten it.
   for (const Stack& stack : snapshot.stacks) {
     std::vector<std::uint32_t>& callers = callers_of_stack_.emplace_back();
-    for (auto at = chooser.Choose(stack); at && (at = chooser.ChooseCaller(stack, *at));)
+    const std::size_t module_call = chooser.OutermostModuleCall(stack);
+    std::size_t entry = 0;
+    for (auto at = chooser.Choose(stack); at;) {
+      const bool inside = module_call != stack.frames.size() && at->position < module_call;
+      at = chooser.ChooseCaller(stack, *at);
+      if (!at) break;
       callers.push_back(interner.Of(snapshot.frames[stack.frames[at->position]], at->basis));
+      if (inside) entry = callers.size();
+    }
+    entry_of_stack_.push_back(entry);
   }
   if (callers_of_stack_.empty()) callers_of_stack_.emplace_back();
 }

@@ -9,12 +9,15 @@
 //      toolkit's headers) are stepped over, so that a std::vector or thrust inside does not hide its user;
 //   2. else the first frame in a user module that has a function name and is not the CUDA runtime linked statically;
 //   3. else the first frame in a user module at all, as module and offset (no symbols);
-//   4. else the same three questions for frames of installed packages (site-packages: PyTorch, CuPy, ...), then for
-//      CUDA libraries, so that a workspace is charged to the library that keeps it. Of PyTorch's many frames the one is
-//      taken that says what it was asked to do: the autograd node (AddmmBackward0) or the outermost operator (linear);
+//   4. else frames of installed packages (site-packages: PyTorch, CuPy, ...), then of CUDA libraries, so that a
+//      workspace is charged to the library that keeps it: the innermost Python line of a package, rather of one that
+//      uses PyTorch (transformers) than PyTorch's own; else, of PyTorch's many native frames, the one that says what it
+//      was asked to do: the autograd node (AddmmBackward0) of a backward pass, which has no Python frames, or the
+//      outermost operator (linear); else the same three questions as above;
 //   5. else "(no stack)".
-// A frame that matches one of LineRule::ignore is never chosen: with it a wrapper such as `my::DeviceAlloc` gives way
-// to its caller.
+// Python frames are the user's, but for those of installed packages, of PyTorch in a checkout, of code it generated,
+// and of the standard library. A frame that matches one of LineRule::ignore is never chosen: with it a wrapper such as
+// `my::DeviceAlloc` gives way to its caller.
 #ifndef CUHEAP_ANALYSIS_REPORTS_LINES_H_
 #define CUHEAP_ANALYSIS_REPORTS_LINES_H_
 
@@ -76,6 +79,12 @@ class LineTable {
   const std::vector<std::uint32_t>& CallersOfStack(std::uint32_t stack) const {
     return callers_of_stack_[stack < callers_of_stack_.size() ? stack : 0];
   }
+  // Where the user's code enters PyTorch's modules: how many of CallersOfStack lie inside the outermost nn.Module call.
+  // 0: the chosen line itself is outside of any. A line of forward() is shared by training and validation; the line
+  // that calls the model is not.
+  std::size_t EntryOfStack(std::uint32_t stack) const {
+    return stack < entry_of_stack_.size() ? entry_of_stack_[stack] : 0;
+  }
   // Position in snapshot.stacks[stack].frames of the chosen frame; the number of frames if there is none.
   std::size_t PositionInStack(std::uint32_t stack) const {
     return stack < position_in_stack_.size() ? position_in_stack_[stack] : 0;
@@ -94,7 +103,7 @@ class LineTable {
   std::vector<CodeLine> lines_;
   std::vector<std::uint32_t> of_stack_, caller_of_stack_, library_of_stack_;
   std::vector<std::vector<std::uint32_t>> callers_of_stack_;  // never empty: stack 0 is always there
-  std::vector<std::size_t> position_in_stack_;
+  std::vector<std::size_t> position_in_stack_, entry_of_stack_;
   std::vector<std::string> libraries_;
   std::string common_folder_;
 };

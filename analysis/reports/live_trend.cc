@@ -104,4 +104,22 @@ bool IsBounded(const std::vector<const Block*>& all, const std::vector<const Blo
   return MayBeFreedYet(all, kept, changes);
 }
 
+bool HeldAsMuchBefore(const std::vector<const Block*>& all, const std::vector<const Block*>& kept) {
+  std::uint64_t first = kNoPosition;
+  std::int64_t kept_bytes = 0;
+  for (const Block* block : kept) {
+    first = std::min(first, block->allocated_at);
+    kept_bytes += static_cast<std::int64_t>(block->bytes);
+  }
+  std::int64_t blocks = 0, bytes = 0, most_blocks = 0, most_bytes = 0;
+  for (const Change& change : ChangesOf(all, kept)) {
+    if (change.at >= first) break;
+    blocks += change.blocks;
+    bytes += change.bytes;
+    most_blocks = std::max(most_blocks, blocks);
+    most_bytes = std::max(most_bytes, bytes);
+  }
+  return most_blocks >= static_cast<std::int64_t>(kept.size()) && most_bytes >= kept_bytes;
+}
+
 }  // namespace cuheap::analysis

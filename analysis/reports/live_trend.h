@@ -21,6 +21,10 @@ namespace cuheap::analysis {
 // as well if there is too little to see, or if the line frees next to nothing.
 bool IsBounded(const std::vector<const Block*>& all, const std::vector<const Block*>& kept);
 
+// A list that is filled and emptied again and again (the outputs of an epoch) holds some blocks at the end as well: no
+// growth, if as many blocks and bytes of `all` were live at once before the first of `kept` was allocated.
+bool HeldAsMuchBefore(const std::vector<const Block*>& all, const std::vector<const Block*>& kept);
+
 }  // namespace cuheap::analysis
 
 #endif  // CUHEAP_ANALYSIS_REPORTS_LIVE_TREND_H_

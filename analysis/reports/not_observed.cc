@@ -109,9 +109,13 @@ class Lister {
                       "one report about them came") +
               (why ? " (see tensor_reports)." : ": its version calls other functions, or came with other libraries."));
     }
-    if (PythonSeen()) {
+    const auto is_python = [](const Frame& frame) { return frame.kind == FrameKind::kPython; };
+    if (PythonSeen() && std::none_of(snapshot_.frames.begin(), snapshot_.frames.end(), is_python)) {
+      const auto noted = [](const Note& note) { return note.code == "python_off"; };
+      const bool why = std::any_of(snapshot_.notes.begin(), snapshot_.notes.end(), noted);
       Add(ObservationKind::kLimit, "python_lines",
-          "Python lines are not recorded in this version: native stacks only.");
+          std::string("Python was loaded, but no Python lines were recorded: native stacks only") +
+              (why ? " (see python_off)." : "."));
     }
     Add(ObservationKind::kLimit, "driver_objects",
         "Not tracked: contexts, modules and their globals, local memory, events, streams, graphs, textures, other "

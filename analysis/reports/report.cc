@@ -41,10 +41,11 @@ bool Report::record_incomplete() const {
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const Blocks blocks = JoinBlocks(snapshot);
   LineTable lines(snapshot, rule);
-  StepClocks clocks = FindSteps(snapshot, blocks);
+  const FrameworkStacks stacks(snapshot);
+  StepClocks clocks = FindSteps(snapshot, blocks, stacks);
   std::vector<ScopeTotals> totals = MeasureTotals(snapshot, blocks, lines);
-  std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, snapshot.process.duration_ns);
-  std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, snapshot.process.duration_ns);
+  std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
+  std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   std::vector<PoolUse> pools = MeasurePools(snapshot, blocks);
   std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, clocks.main);
   const bool cache_seen = std::any_of(blocks.program.begin(), blocks.program.end(),

@@ -14,11 +14,14 @@ using Json = nlohmann::ordered_json;
 // The words of this format: they never change their meaning.
 constexpr std::array<std::string_view, 6> kVerdicts = {"out_of_memory", "leaks",        "growing",
                                                        "no_leaks",      "nothing_seen", "incomplete"};
-constexpr std::array<std::string_view, 4> kStepSources = {"none", "marks", "synchronization", "allocation"};
+constexpr std::array<std::string_view, 5> kStepSources = {"none", "marks", "optimizer", "synchronization",
+                                                          "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
 constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
 constexpr std::array<std::string_view, 8> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",
                                                      "bounded",    "stopped",         "replaced",  "once"};
+constexpr std::array<std::string_view, 6> kCauses = {"none",   "graph",    "scalar",
+                                                     "tensor", "gradient", "optimizer_state"};
 constexpr std::array<std::string_view, 3> kConfidences = {"low", "medium", "high"};
 constexpr std::array<std::string_view, 5> kOomVerdicts = {"not_known", "unexplained", "capacity", "other_owner",
                                                           "idle_in_pool"};
@@ -153,6 +156,13 @@ class Writer {
     json["freed_with_context"] = finding.freed_with_context;
     json["companions"] = Json::array();
     for (const std::uint32_t line : finding.companions) json["companions"].push_back(LineOf(line));
+    if (finding.cause != LeakCause::kNone) json["cause"] = Word(kCauses, finding.cause);
+    for (const LeakPart& part : finding.parts) {
+      json["parts"].push_back({{"line", LineOf(part.line)},
+                               {"blocks", part.blocks},
+                               {"bytes", part.bytes},
+                               {"bytes_per_step", part.bytes_per_step}});
+    }
     AddAdvice(json, AdviceFor(report_, finding));
     json["stacks"] = Json::array();
     for (const StackShare& share : finding.stacks) {
@@ -213,7 +223,7 @@ class Writer {
     return json;
   }
 
-  static Json Cache(const CacheGrowth& cache) {
+  Json Cache(const CacheGrowth& cache) const {
     const LeakFinding& segments = cache.segments;
     Json json = {{"scope", ScopeOf(segments.scope)},
                  {"growing", cache.growing},
@@ -227,7 +237,7 @@ class Writer {
                  {"step_count", segments.step_count},
                  {"first_step", segments.first_step},
                  {"last_step", segments.last_step}};
-    AddAdvice(json, AdviceFor(cache));
+    AddAdvice(json, AdviceFor(report_, cache));
     return json;
   }
 

@@ -78,6 +78,8 @@ class Renderer {
     switch (steps.source) {
       case StepSource::kMarks:
         return count + ", marked by cuheap_step()";
+      case StepSource::kOptimizer:
+        return count + ", by optimizer.step" + (line == 0 ? "" : " at " + where);
       case StepSource::kSynchronization:
         return count + ", one each time " + where + " waits for the device";
       case StepSource::kAllocation:

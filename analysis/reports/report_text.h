@@ -6,18 +6,20 @@
 #include <string>
 
 #include "analysis/reports/report.h"
+#include "analysis/source_lines.h"
 
 namespace cuheap::analysis {
 
 struct TextOptions {
-  std::size_t width = 100;  // columns; 80 to 160 are used
-  std::size_t top = 10;     // rows of every table; the rest is summed up in one row
-  bool color = false;       // ANSI colours
-  bool utf8 = true;         // sparkline and ellipsis
-  bool stacks = true;       // of the findings
+  std::size_t width = 100;        // columns; 80 to 160 are used
+  std::size_t top = 10;           // rows of every table; the rest is summed up in one row
+  bool color = false;             // ANSI colours
+  bool utf8 = true;               // sparkline and ellipsis
+  bool stacks = true;             // of the findings
+  SourceLines* source = nullptr;  // lines of the program's source are shown from here; null: none are
 };
 
-// The whole report, ending in a newline. Same report and options, same text.
+// The whole report, ending in a newline. Same report, options and source, same text.
 std::string RenderText(const Report& report, const TextOptions& options = {});
 
 // What `cuheap run` says when the program ended: two to four lines, no newline at the end of the last. Verdict with the

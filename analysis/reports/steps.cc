@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/reports/optimizer_steps.h"
+
 namespace cuheap::analysis {
 namespace {
 
@@ -194,6 +196,13 @@ Steps FromMarks(const Events& events, const AllocationClock& clock) {
   return steps;
 }
 
+Steps FromOptimizer(const Events& events, const AllocationClock& clock, const FrameworkStacks& stacks) {
+  OptimizerSteps found = FindOptimizerSteps(events, stacks);
+  if (found.boundaries_ns.empty()) return {};
+  const double agreement = Agreement(clock.Between(found.boundaries_ns, found.thread).signatures);
+  return {StepSource::kOptimizer, std::move(found.boundaries_ns), found.stack, agreement};
+}
+
 void FromSynchronizations(const Events& events, const AllocationClock& clock, StepClocks& clocks) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Candidate> groups;
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -275,10 +284,11 @@ std::uint32_t Steps::StepOf(std::int64_t time_ns) const {
          1;
 }
 
-StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks) {
+StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks, const FrameworkStacks& stacks) {
   const AllocationClock clock(snapshot.events);
   StepClocks clocks;
   clocks.main = FromMarks(snapshot.events, clock);
+  if (clocks.main.source == StepSource::kNone) clocks.main = FromOptimizer(snapshot.events, clock, stacks);
   if (clocks.main.source == StepSource::kNone) FromSynchronizations(snapshot.events, clock, clocks);
   if (clocks.main.source == StepSource::kNone) {
     clocks.main = FromAllocations(blocks, clock);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/reports/blocks.h"
+#include "analysis/reports/framework_frames.h"
 #include "analysis/snapshot.h"
 
 namespace cuheap::analysis {
@@ -15,6 +16,7 @@ namespace cuheap::analysis {
 enum class StepSource : std::uint8_t {
   kNone,             // no steps were found: growth is told over time only
   kMarks,            // the program calls cuheap_step()
+  kOptimizer,        // PyTorch's Optimizer.step, see optimizer_steps.h
   kSynchronization,  // one recurring context-wide synchronisation (of one stack and thread)
   kAllocation,       // one recurring allocation (of one stack) whose blocks are freed again
 };
@@ -26,7 +28,7 @@ enum class StepSource : std::uint8_t {
 struct Steps {
   StepSource source = StepSource::kNone;
   std::vector<std::int64_t> boundaries_ns;  // ascending: the end of each step
-  std::uint32_t stack = 0;                  // what recurs, if source is kSynchronization or kAllocation
+  std::uint32_t stack = 0;                  // what recurs, if source is neither kNone nor kMarks
   double agreement = 0;                     // share of steps (0..1) that allocate at the same stacks as most steps do
   std::uint32_t count() const { return static_cast<std::uint32_t>(boundaries_ns.size()); }
   // 1 .. count() + 1, or 0 if there are no steps. An event at a boundary's own time belongs to the step it ends.
@@ -45,17 +47,17 @@ struct StepClocks {
 };
 
 // Note [How steps are found]
-// Marks win, and hold for all threads. Else every (stack, thread) that synchronised a context at least three times is a
-// candidate; between two of its synchronisations the thread allocates at a set of stacks; the candidate whose intervals
-// agree (most have the most common set) is the loop's. A loop that synchronises several times a step (without stacks
-// these cannot be told apart) shows as sets that repeat every p intervals, none of them with a part in all: then every
-// p-th synchronisation ends a step. Among the candidates that agree the most frequent one wins. Else the same question
-// is asked of allocations: the stack whose blocks come and go (a block that is never freed is what we look for, not a
-// clock), and of several those whose number most stacks share: what a step does in an inner loop comes more often, but
-// few stacks come that often. So it is if most of the run's allocations come after the last synchronisation, which then
-// was of a warm-up.
-// What follows the last boundary counts as a step if it allocates like one.
-StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks);
+// Marks win, and hold for all threads. Else what PyTorch's optimizer allocates tells the steps. Else every (stack,
+// thread) that synchronised a context at least three times is a candidate; between two of its synchronisations the
+// thread allocates at a set of stacks; the candidate whose intervals agree (most have the most common set) is the
+// loop's. A loop that synchronises several times a step (without stacks these cannot be told apart) shows as sets that
+// repeat every p intervals, none of them with a part in all: then every p-th synchronisation ends a step. Among the
+// candidates that agree the most frequent one wins. Else the same question is asked of allocations: the stack whose
+// blocks come and go (a block that is never freed is what we look for, not a clock), and of several those whose number
+// most stacks share: what a step does in an inner loop comes more often, but few stacks come that often. So it is if
+// most of the run's allocations come after the last synchronisation, which then was of a warm-up. What follows the last
+// boundary counts as a step if it allocates like one.
+StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks, const FrameworkStacks& stacks);
 
 }  // namespace cuheap::analysis
 

@@ -31,6 +31,7 @@ class TextCanvas {
   std::size_t top() const { return options_.top; }
   bool utf8() const { return options_.utf8; }
   bool stacks() const { return options_.stacks; }
+  SourceLines* source() const { return options_.source; }
   std::string Take() { return std::move(text_); }
 
  private:

@@ -109,6 +109,9 @@ std::string Plural(std::uint64_t count, std::string_view singular) {
 }
 
 std::string ShortFunction(std::string_view function, std::size_t width) {
+  // Python's <module>, <lambda>, main.<locals>.step
+  if (function.starts_with('<') || function.find(".<locals>.") != std::string_view::npos)
+    return Clip(function, width, false);
   std::string name = WithoutTorchPlumbing(function);
   EraseAll(name, "(anonymous namespace)::");
   EraseAll(name, "[abi:cxx11]");

@@ -57,7 +57,7 @@ VerdictWords NoLeaks(const Report& report) {
 
 std::string CacheGrowthText(const Report& report) {
   const CacheGrowth* cache = report.growing_cache();
-  if (cache == nullptr) return "";
+  if (cache == nullptr || (report.tensors_seen && report.leak_count() != 0)) return "";
   const LeakFinding& segments = cache->segments;
   std::string text = "PyTorch's cache";
   if (segments.scope != Scope{}) text += " on " + ScopeName(segments.scope);
@@ -95,9 +95,10 @@ VerdictWords VerdictOf(const Report& report) {
       const bool irregular = report.growing_cache()->segments.shape == GrowthShape::kIrregular;
       return {"GROWING",
               CacheGrowthText(report) +
-                  (irregular ? "; tensors are kept somewhere, or sizes that vary fragment it"
-                             : "; tensors are kept somewhere") +
-                  " (their lines are not recorded in this version)",
+                  (report.tensors_seen ? ", though no tensor is kept: it is in pieces"
+                                       : (irregular ? "; tensors are kept somewhere, or sizes that vary fragment it"
+                                                    : "; tensors are kept somewhere") +
+                                             std::string(" (single tensors were not observed)")),
               TextColor::kBad};
     }
     case Verdict::kNoLeaks:

@@ -332,6 +332,7 @@ class Parser {
     report_->add_flag("--json", options_.report.json, "The same facts for scripts (see reports.md)");
     report_->add_option("--top", top_, "Rows of every table (default: 10)")->type_name("N");
     report_->add_flag("--no-stacks", no_stacks_, "Leave out the findings' stacks");
+    report_->add_flag("--no-source", no_source_, "Show no lines of the program's source, and guess nothing from them");
     report_
         ->add_option("--ignore", options_.report.ignore,
                      "Never charge memory to a frame with this in its function, file or library; repeatable")
@@ -427,6 +428,7 @@ class Parser {
       return Error("--width: use a number from 80 to 160, not '" + width_ + "'", "report");
     if (!width_.empty()) report.width = std::stoul(width_);
     report.stacks = !no_stacks_;
+    report.source = !no_source_;
     if (color_ == "always")
       report.color = ColorChoice::kAlways;
     else if (color_ == "never")
@@ -439,7 +441,7 @@ class Parser {
   CLI::App app_;
   CLI::App *run_ = nullptr, *report_ = nullptr, *recover_ = nullptr;
   CLI::Option* simulate_ = nullptr;
-  bool observe_ = false, pool_ = false, no_stacks_ = false;
+  bool observe_ = false, pool_ = false, no_stacks_ = false, no_source_ = false;
   std::map<std::string, std::string> library_values_;
   std::string model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;
   std::string top_, width_, color_;

@@ -27,6 +27,7 @@ struct ReportOptions {
   std::string path;  // a snapshot, a folder with snapshots, or "-" for standard input
   bool json = false;
   bool stacks = true;
+  bool source = true;
   ColorChoice color = ColorChoice::kAuto;
   std::size_t top = 10;
   std::size_t width = 0;  // 0: the terminal's, or 100

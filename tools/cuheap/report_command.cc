@@ -89,7 +89,11 @@ int ReportFile(const ReportOptions& options) {
     return kUsageError;
   }
   const analysis::Report report = analysis::MakeReport(*snapshot, {options.ignore});
-  return Print(options.json ? analysis::RenderJson(report) : analysis::RenderText(report, TextOptionsFor(options)));
+  if (options.json) return Print(analysis::RenderJson(report));
+  analysis::SourceLines source(snapshot->process.working_directory, snapshot->process.start_realtime_ns);
+  analysis::TextOptions text = TextOptionsFor(options);
+  if (options.source) text.source = &source;
+  return Print(analysis::RenderText(report, text));
 }
 
 bool IsSnapshotName(const fs::path& path) {

@@ -108,7 +108,7 @@ TEST_F(AdviceTest, TensorsThatAreKept) {
   snapshot_ = program_.Snapshot();
   const Report report = MakeReport(snapshot_);
   ASSERT_EQ(report.caches.size(), 1u);
-  EXPECT_THAT(AdviceFor(report.caches[0]), HasSubstr("loss.item()"));
+  EXPECT_THAT(AdviceFor(report, report.caches[0]), HasSubstr("loss.item()"));
 }
 
 TEST_F(AdviceTest, OutOfMemoryByWhatWouldHaveMadeRoom) {

@@ -1,43 +1,16 @@
 // Leaks behind wrapper functions, judged by caller; and records with losses.
 #include <gtest/gtest.h>
 
-#include <deque>
-
 #include "analysis/reports/leaks.h"
 #include "analysis/reports/report.h"
 #include "analysis/reports/report_json.h"
 #include "analysis/reports/report_text.h"
-#include "tests/analysis/reports/synthetic.h"
+#include "tests/analysis/reports/leak_fixture.h"
 
 namespace cuheap::analysis {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
-
-class LeakCallersTest : public testing::Test {
- protected:
-  // The report of what the program did so far.
-  const Report& Now() {
-    snapshots_.push_back(program_.Snapshot());
-    reports_.push_back(MakeReport(snapshots_.back()));
-    return reports_.back();
-  }
-  static std::vector<const LeakFinding*> Of(const Report& report, LeakClass wanted) {
-    std::vector<const LeakFinding*> result;
-    for (const LeakFinding& finding : report.findings) {
-      if (finding.leak_class == wanted) result.push_back(&finding);
-    }
-    return result;
-  }
-  static std::string LineOf(const Report& report, const LeakFinding& finding) {
-    return Describe(report.lines.line(finding.line));
-  }
-
-  SyntheticProgram program_;
-  std::uint32_t step_end_ = program_.Line("train.cc", 90, "Step");
-  std::deque<Snapshot> snapshots_;
-  std::deque<Report> reports_;
-};
+using LeakCallersTest = LeakFixture;
 
 // A buffer's constructor, used for weights with a synchronisation each, and leaked every step of the training.
 TEST_F(LeakCallersTest, EveryCallerOfAWrapperIsJudgedByItself) {

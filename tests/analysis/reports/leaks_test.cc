@@ -3,40 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-
 #include "analysis/reports/report.h"
-#include "tests/analysis/reports/synthetic.h"
+#include "tests/analysis/reports/leak_fixture.h"
 
 namespace cuheap::analysis {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
-
-class LeaksTest : public testing::Test {
+class LeaksTest : public LeakFixture {
  protected:
-  // The report of what the program did so far.
-  const Report& Now() {
-    snapshots_.push_back(program_.Snapshot());
-    reports_.push_back(MakeReport(snapshots_.back()));
-    return reports_.back();
-  }
-  static std::vector<const LeakFinding*> Of(const Report& report, LeakClass wanted) {
-    std::vector<const LeakFinding*> result;
-    for (const LeakFinding& finding : report.findings) {
-      if (finding.leak_class == wanted) result.push_back(&finding);
-    }
-    return result;
-  }
-  static std::string LineOf(const Report& report, const LeakFinding& finding) {
-    return Describe(report.lines.line(finding.line));
-  }
-
-  SyntheticProgram program_;
-  std::uint32_t step_end_ = program_.Line("train.cc", 90, "Step");
   std::uint32_t scratch_ = program_.Line("train.cc", 60, "Forward");
-  std::deque<Snapshot> snapshots_;
-  std::deque<Report> reports_;
 };
 
 // cases.md A-01: activations kept by an undetached loss, beside constant weights.

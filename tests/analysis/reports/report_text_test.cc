@@ -241,6 +241,9 @@ TEST(ReportTextTest, WhatIsSaidOfPythonAndOfDebugInformationFitsTheProgram) {
   const Snapshot with_python = python.Snapshot();
   EXPECT_THAT(RenderText(MakeReport(with_python)), HasSubstr("Python lines"));
   EXPECT_THAT(RenderText(MakeReport(with_python)), Not(HasSubstr("-g")));
+  python.Malloc(python.AddStack({python.AddPythonFrame("/opt/me/train.py", 7, "main")}), kMiB);
+  const Snapshot with_lines = python.Snapshot();
+  EXPECT_THAT(RenderText(MakeReport(with_lines)), Not(HasSubstr("Python lines")));
 }
 
 TEST(ReportTextTest, ARefusedOperatorIsNamedOnceAndTheSameEverywhere) {

@@ -11,7 +11,7 @@ class StepsTest : public testing::Test {
  protected:
   Steps Main() {
     const Snapshot snapshot = program_.Snapshot();
-    return FindSteps(snapshot, JoinBlocks(snapshot)).main;
+    return FindSteps(snapshot, JoinBlocks(snapshot), FrameworkStacks(snapshot)).main;
   }
   void Temporary(std::uint32_t stack) { program_.Free(program_.Malloc(stack, 4096)); }
 
@@ -161,7 +161,7 @@ TEST_F(StepsTest, ThreadsHaveStepsOfTheirOwn) {
   }
   for (std::size_t i = second; i < raw.events.size(); ++i) raw.events.thread[i] = 2;
   const Snapshot snapshot = program_.Snapshot();
-  const StepClocks clocks = FindSteps(snapshot, JoinBlocks(snapshot));
+  const StepClocks clocks = FindSteps(snapshot, JoinBlocks(snapshot), FrameworkStacks(snapshot));
   EXPECT_EQ(clocks.main.count(), 40u);
   EXPECT_EQ(clocks.Of(1).count(), 40u);
   EXPECT_EQ(clocks.Of(2).count(), 10u);

@@ -63,6 +63,12 @@ class SyntheticProgram {
     snapshot_.frames.push_back(frame);
     return static_cast<std::uint32_t>(snapshot_.frames.size() - 1);
   }
+  std::uint32_t AddPythonFrame(const std::string& file, std::uint32_t line, const std::string& function) {
+    const std::uint32_t frame = AddFrame(file, line, function, 0);
+    snapshot_.frames[frame].kind = FrameKind::kPython;
+    snapshot_.frames[frame].offset = 0;
+    return frame;
+  }
   std::uint32_t AddModule(const std::string& path) {
     Module module;
     module.path = path;
@@ -80,6 +86,7 @@ class SyntheticProgram {
     block.stack = stack;
     block.kind = kind;
     block.device = device_;
+    block.thread = 1;
     block.allocator = (flags & 2) != 0 ? Allocator::kPyTorch : Allocator::kProgram;
     block.served = (flags & 1) != 0;
     Event(EventType::kAllocate, block, flags);

@@ -54,7 +54,7 @@ _cuheap() {
         --pack --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices --simulate-memory
         --simulate-order --simulate-seed --simulate-log --help --"
       ;;
-    report) words="--json --top --no-stacks --ignore --color --width --help" ;;
+    report) words="--json --top --no-stacks --no-source --ignore --color --width --help" ;;
     recover) words="--output --quiet --help" ;;
     help)
       ((COMP_CWORD > 2)) || mapfile -t COMPREPLY < <(compgen -W "run report recover" -- "$current")

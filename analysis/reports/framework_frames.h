@@ -1,0 +1,53 @@
+// What frames of PyTorch say about an allocation: which part of a training asked for it.
+//
+// PyTorch's files are known by the end of their paths, so that a checkout counts as well as an installed wheel; its
+// native functions by the names that its libraries export (seen with torch 2.8 and 2.15).
+#ifndef CUHEAP_ANALYSIS_REPORTS_FRAMEWORK_FRAMES_H_
+#define CUHEAP_ANALYSIS_REPORTS_FRAMEWORK_FRAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/snapshot.h"
+
+namespace cuheap::analysis {
+
+// A Python file of PyTorch itself, or Python code that it generated (torch.fx, torch.compile).
+bool IsTorchSource(std::string_view file);
+// Where nn.Module.__call__ leads to forward().
+bool IsModuleCall(std::string_view function, std::string_view file);
+// Optimizer.step of PyTorch, and of any subclass: PyTorch wraps them all. Not a learning-rate scheduler's.
+bool IsOptimizerStep(std::string_view function, std::string_view file);
+// A native function: a node of the autograd graph at work in a backward pass.
+bool IsAutogradNode(std::string_view function);
+// A native function of PyTorch's dispatcher, at::_ops::NAME::call: the operator NAME; else empty.
+std::string_view OperatorOf(std::string_view function);
+// Operators that make or copy a tensor without reckoning: data, not a part of a graph.
+bool MakesData(std::string_view operation);
+
+// What PyTorch was doing, for every stack of a snapshot.
+class FrameworkStacks {
+ public:
+  struct Facts {
+    bool python = false;          // has Python frames
+    bool optimizer_step = false;  // within an optimizer's step
+    bool backward = false;        // within a backward pass
+    bool module_call = false;     // within the call of an nn.Module
+    // The Python frame (index into frames) that called the optimizer: the next one outward that is no package's. 0:
+    // none.
+    std::uint32_t optimizer_caller = 0;
+    std::string_view operation;  // the outermost operator before Python, see OperatorOf; lies in the snapshot
+  };
+  explicit FrameworkStacks(const Snapshot& snapshot);
+  // Out of range: nothing is known.
+  const Facts& Of(std::uint32_t stack) const { return stack < facts_.size() ? facts_[stack] : facts_.front(); }
+
+ private:
+  std::vector<Facts> facts_;  // never empty
+};
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_FRAMEWORK_FRAMES_H_

@@ -1,0 +1,110 @@
+#include "analysis/reports/optimizer_steps.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace cuheap::analysis {
+namespace {
+
+constexpr std::size_t kFewestCalls = 3;
+
+struct Allocation {
+  std::int64_t time_ns = 0;
+  std::uint32_t stack = 0;
+};
+
+// A place that calls an optimizer: thread and Python frame.
+using Place = std::pair<std::uint32_t, std::uint32_t>;
+
+struct Calls {
+  std::vector<std::size_t> ends;  // of each call the index of its last allocation among those of the thread
+  std::size_t first = 0;          // of the first call's allocations
+  std::uint32_t stack = 0;
+};
+
+class Finder {
+ public:
+  Finder(const Events& events, const FrameworkStacks& stacks) {
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events.type[i] != EventType::kAllocate) continue;
+      std::vector<Allocation>& own = allocations_[events.thread[i]];
+      own.push_back({events.time_ns[i], events.stack[i]});
+      const FrameworkStacks::Facts& facts = stacks.Of(events.stack[i]);
+      std::uint32_t& calling = calling_[events.thread[i]];
+      if (!facts.optimizer_step) {
+        calling = 0;
+        continue;
+      }
+      Calls& calls = calls_[{events.thread[i], facts.optimizer_caller}];
+      if (calls.ends.empty()) calls.first = own.size() - 1;
+      if (calling != facts.optimizer_caller + 1) calls.ends.push_back(0);
+      calls.ends.back() = own.size() - 1;
+      calls.stack = events.stack[i];
+      calling = facts.optimizer_caller + 1;
+    }
+  }
+
+  OptimizerSteps Find() const {
+    const std::pair<const Place, Calls>* best = nullptr;
+    const auto rank = [&](const std::pair<const Place, Calls>& of) {
+      return std::pair(of.second.ends.size(), allocations_.at(of.first.first)[of.second.ends.back()].time_ns);
+    };
+    for (const auto& entry : calls_) {
+      if (entry.second.ends.size() >= kFewestCalls && (best == nullptr || rank(entry) > rank(*best))) best = &entry;
+    }
+    if (best == nullptr) return {};
+    OptimizerSteps steps;
+    steps.thread = best->first.first;
+    steps.stack = best->second.stack;
+    const std::vector<Allocation>& own = allocations_.at(steps.thread);
+    for (const std::size_t end : Extended(own, best->second)) steps.boundaries_ns.push_back(own[end].time_ns);
+    return steps;
+  }
+
+ private:
+  // The calls' ends, moved on over what the loop does after them; see the note.
+  static std::vector<std::size_t> Extended(const std::vector<Allocation>& own, const Calls& calls) {
+    std::unordered_map<std::uint32_t, std::size_t> steps_of_stack;  // between two calls
+    for (std::size_t call = 1; call < calls.ends.size(); ++call) {
+      std::unordered_set<std::uint32_t> seen;
+      for (std::size_t i = calls.ends[call - 1] + 1; i <= calls.ends[call]; ++i) {
+        if (seen.insert(own[i].stack).second) ++steps_of_stack[own[i].stack];
+      }
+    }
+    const auto often = [&](std::uint32_t stack) {
+      const auto found = steps_of_stack.find(stack);
+      return found != steps_of_stack.end() && 2 * found->second >= calls.ends.size() - 1;
+    };
+    std::unordered_set<std::uint32_t> before, after;
+    for (std::size_t i = 0; i < calls.first; ++i) before.insert(own[i].stack);
+    for (std::size_t i = calls.ends.back() + 1; i < own.size(); ++i) {
+      if (often(own[i].stack) && !before.contains(own[i].stack)) after.insert(own[i].stack);
+    }
+    std::vector<std::size_t> ends = calls.ends;
+    for (std::size_t call = 0; call < ends.size() && !after.empty(); ++call) {
+      for (std::size_t i = calls.ends[call] + 1; i < own.size(); ++i) {
+        if (after.contains(own[i].stack))
+          ends[call] = i;
+        else if (often(own[i].stack))
+          break;
+      }
+    }
+    return ends;
+  }
+
+  std::unordered_map<std::uint32_t, std::vector<Allocation>> allocations_;  // by thread
+  std::unordered_map<std::uint32_t, std::uint32_t>
+      calling_;  // by thread: the place whose call goes on, plus one; 0: none
+  std::map<Place, Calls> calls_;
+};
+
+}  // namespace
+
+OptimizerSteps FindOptimizerSteps(const Events& events, const FrameworkStacks& stacks) {
+  return Finder(events, stacks).Find();
+}
+
+}  // namespace cuheap::analysis
