@@ -54,7 +54,9 @@ std::string_view HeldPhrase(GrowthShape shape) {
 
 std::string ScopeName(const Scope& scope) {
   if (scope.host) return "the host's pinned memory";
-  return scope.device == kUnknownDevice ? "an unknown device" : "device " + std::to_string(scope.device);
+  const std::string device =
+      scope.device == kUnknownDevice ? "an unknown device" : "device " + std::to_string(scope.device);
+  return (scope.tensors ? "tensors on " : "") + device;
 }
 
 std::string GrowthPhrase(const LeakFinding& finding) {
@@ -254,10 +256,13 @@ void FindingText::StackOf(std::uint32_t stack) {
 void FindingText::Others() {
   Class(LeakClass::kFreedAtEnd, "FREED ONLY AT THE END",
         "Grew during the whole run and was freed when it was over: fills the device although nothing leaks.");
-  Class(LeakClass::kCache, "PYTORCH'S CACHE",
-        report_.growing_cache() == nullptr ? "Segments PyTorch keeps for its tensors; they do not keep growing."
-                                           : "Segments PyTorch keeps for its tensors; they keep growing.");
-  for (const FrameworkSegments& segments : report_.framework_segments) Segments(segments);
+  // With tensors seen the cache has a section of its own, see framework_text.h.
+  if (!report_.tensors_seen) {
+    Class(LeakClass::kCache, "PYTORCH'S CACHE",
+          report_.growing_cache() == nullptr ? "Segments PyTorch keeps for its tensors; they do not keep growing."
+                                             : "Segments PyTorch keeps for its tensors; they keep growing.");
+    for (const FrameworkSegments& segments : report_.framework_segments) Segments(segments);
+  }
   Class(LeakClass::kLibrary, "KEPT BY CUDA LIBRARIES",
         "Workspaces that a library keeps on purpose, once per handle and stream.");
   const bool at_end = std::any_of(report_.findings.begin(), report_.findings.end(), [](const LeakFinding& finding) {

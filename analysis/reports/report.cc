@@ -31,6 +31,11 @@ const CacheGrowth* Report::growing_cache() const {
   return most;
 }
 
+bool Report::framework_refused() const {
+  return std::any_of(framework_caches.begin(), framework_caches.end(),
+                     [](const FrameworkCache& cache) { return cache.refusal_count != 0; });
+}
+
 bool Report::record_incomplete() const {
   const Completeness& completeness = snapshot->completeness;
   return completeness.live_dropped != 0 || completeness.events_dropped != 0 ||
@@ -53,16 +58,26 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const bool tensors_seen =
       std::any_of(blocks.program.begin(), blocks.program.end(), [](const Block& block) { return block.is_tensor(); });
   std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen && !tensors_seen);
-  Report report{
-      &snapshot,           Verdict::kNoLeaks,      std::move(lines),  std::move(clocks.main),        0,
-      std::move(totals),   std::move(findings),    std::move(caches), ListFrameworkSegments(blocks), std::move(pools),
-      std::move(failures), std::move(not_observed)};
+  std::vector<FrameworkCache> framework_caches = DescribeFrameworkCaches(snapshot, blocks, lines);
+  Report report{&snapshot,
+                Verdict::kNoLeaks,
+                std::move(lines),
+                std::move(clocks.main),
+                0,
+                std::move(totals),
+                std::move(findings),
+                std::move(caches),
+                ListFrameworkSegments(blocks),
+                std::move(framework_caches),
+                std::move(pools),
+                std::move(failures),
+                std::move(not_observed)};
   report.tensors_seen = tensors_seen;
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),
                                    [](const Failure& failure) { return failure.result == kOutOfMemoryResult; });
-  if (refused)
+  if (refused || report.framework_refused())
     report.verdict = Verdict::kOutOfMemory;
   else if (report.leak_count() != 0)
     report.verdict = Verdict::kLeaks;

@@ -7,6 +7,7 @@
 
 #include "analysis/reports/blocks.h"
 #include "analysis/reports/failures.h"
+#include "analysis/reports/framework_cache.h"
 #include "analysis/reports/framework_segments.h"
 #include "analysis/reports/leaks.h"
 #include "analysis/reports/lines.h"
@@ -37,7 +38,8 @@ struct Report {
   std::vector<ScopeTotals> totals;
   std::vector<LeakFinding> findings;  // all classes, see leaks.h
   std::vector<CacheGrowth> caches;    // frameworks' caches, each as a whole
-  std::vector<FrameworkSegments> framework_segments;
+  std::vector<FrameworkSegments> framework_segments;  // what its allocator got from the driver
+  std::vector<FrameworkCache> framework_caches;       // the same, joined with what it handed out
   std::vector<PoolUse> pools;
   std::vector<Failure> failures;
   std::vector<NotObserved> not_observed;
@@ -48,6 +50,8 @@ struct Report {
   // The journal ran out of space or was damaged, so that blocks or events are missing anywhere in it. (Events that
   // newer ones overwrote are no such loss: what is live is kept apart.)
   bool record_incomplete() const;
+  // A framework told the program that memory ran out.
+  bool framework_refused() const;
   bool tensors_seen = false;  // a framework reported what it hands out of its cache
   // A framework's cache was met, and what happens to the tensors inside is not known.
   bool unobserved_tensors() const { return !caches.empty() && !tensors_seen; }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "analysis/reports/advice.h"
+#include "analysis/reports/framework_json.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -56,10 +57,15 @@ class Writer {
     for (const LeakFinding& finding : report_.findings)
       json[finding.leak_class == LeakClass::kLeak ? "leaks" : "held"].push_back(Finding(finding));
     json["memory"] = Json::array();
-    for (const ScopeTotals& totals : report_.totals) json["memory"].push_back(Memory(totals));
+    json["tensors"] = Json::array();
+    for (const ScopeTotals& totals : report_.totals)
+      json[totals.scope.tensors ? "tensors" : "memory"].push_back(Memory(totals));
     json["framework_segments"] = Json::array();
     for (const FrameworkSegments& segments : report_.framework_segments)
       json["framework_segments"].push_back(Segments(segments));
+    json["framework_caches"] = Json::array();
+    for (const FrameworkCache& cache : report_.framework_caches)
+      json["framework_caches"].push_back(FrameworkCacheJson(report_, cache));
     json["caches"] = Json::array();
     for (const CacheGrowth& cache : report_.caches) json["caches"].push_back(Cache(cache));
     json["pools"] = Json::array();
@@ -89,7 +95,7 @@ class Writer {
 
   static Json ScopeOf(const Scope& scope) {
     if (scope.host) return {{"kind", "host"}};
-    return {{"kind", "device"}, {"device", scope.device == kUnknownDevice ? Json() : Json(scope.device)}};
+    return {{"kind", scope.tensors ? "tensors" : "device"}, {"device", scope.device == kUnknownDevice ? Json() : Json(scope.device)}};
   }
 
   Json LineOf(std::uint32_t index) const {
@@ -183,6 +189,8 @@ class Writer {
     return json;
   }
 
+  static Json CacheShare(const LineBytes& cache) { return {{"bytes", cache.bytes}, {"blocks", cache.blocks}}; }
+
   Json Memory(const ScopeTotals& totals) const {
     Json json;
     json["scope"] = ScopeOf(totals.scope);
@@ -199,6 +207,8 @@ class Writer {
                     {"basis", Word(kPeakBases, totals.basis)},
                     {"composed_bytes", totals.composed_bytes},
                     {"by_line", Shares(totals.peak_by_line)}};
+    if (totals.peak_cache.blocks != 0) json["peak"]["framework_cache"] = CacheShare(totals.peak_cache);
+    if (totals.live_cache.blocks != 0) json["live_framework_cache"] = CacheShare(totals.live_cache);
     json["allocations"] = totals.allocations;
     json["frees"] = totals.frees;
     json["allocated_bytes"] = totals.allocated_bytes;

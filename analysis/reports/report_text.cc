@@ -6,6 +6,7 @@
 
 #include "analysis/reports/advice.h"
 #include "analysis/reports/finding_text.h"
+#include "analysis/reports/framework_text.h"
 #include "analysis/reports/text_canvas.h"
 #include "analysis/reports/text_format.h"
 #include "analysis/reports/verdict_text.h"
@@ -25,7 +26,7 @@ constexpr std::uint64_t kFewBytes = std::uint64_t{1} << 20;
 class Renderer {
  public:
   Renderer(const Report& report, const TextOptions& options)
-      : report_(report), snapshot_(*report.snapshot), canvas_(options), findings_(report, canvas_) {}
+      : report_(report), snapshot_(*report.snapshot), canvas_(options), findings_(report, canvas_), frameworks_(report, canvas_) {}
 
   std::string Render() {
     VerdictLine();
@@ -34,6 +35,7 @@ class Renderer {
     Failures();
     Run();
     for (const ScopeTotals& totals : report_.totals) Memory(totals);
+    for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Cache(cache);
     findings_.Others();
     for (const PoolUse& pool : report_.pools) Pool(pool);
     NotObservedList();
@@ -128,9 +130,10 @@ class Renderer {
   }
 
   void LineRows(const ScopeTotals& totals) {
-    if (totals.peak_by_line.empty()) return;
+    if (totals.peak_by_line.empty() && totals.peak_cache.blocks == 0) return;
     canvas_.Line();
     canvas_.Dim("      bytes    share   blocks  line, at the peak");
+    if (totals.peak_cache.blocks != 0) Row(totals.peak_cache, totals.peak_bytes, "PyTorch's cache, see there");
     const std::size_t shown = std::min(canvas_.top(), totals.peak_by_line.size());
     for (std::size_t i = 0; i < shown; ++i) {
       const LineShare& share = totals.peak_by_line[i];
@@ -191,8 +194,9 @@ class Renderer {
   }
 
   void Failures() {
-    if (report_.failures.empty()) return;
+    if (report_.failures.empty() && !report_.framework_refused()) return;
     canvas_.Section("FAILED ALLOCATIONS");
+    for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Refusals(cache);
     const std::size_t shown = std::min(canvas_.top(), report_.failures.size());
     for (std::size_t i = 0; i < shown; ++i) FailureRow(report_.failures[i]);
     if (shown < report_.failures.size()) canvas_.Dim("  and " + Plural(report_.failures.size() - shown, "other"));
@@ -279,6 +283,7 @@ class Renderer {
   const Snapshot& snapshot_;
   TextCanvas canvas_;
   FindingText findings_;
+  FrameworkText frameworks_;
 };
 
 }  // namespace

@@ -99,7 +99,11 @@ class CurveMaker {
 class ScopeMeter {
  public:
   ScopeMeter(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines)
-      : snapshot_(snapshot), blocks_(blocks), lines_(lines) {}
+      : snapshot_(snapshot), blocks_(blocks), lines_(lines) {
+    for (const Block& block : blocks.program) {
+      if (block.is_tensor()) devices_with_tensors_.insert(block.device);
+    }
+  }
 
   ScopeTotals Measure(const Scope& scope) {
     ScopeTotals totals;
@@ -118,6 +122,7 @@ class ScopeMeter {
       totals.live_reserved_bytes += block.reserved_bytes;
     }
     totals.live_blocks = live.size();
+    TakeCacheOut(scope, live, totals.live_cache);
     totals.live_by_line = ByLine(live, lines_);
     Replay(totals, ChangesOf(scope, blocks_));
     return totals;
@@ -161,15 +166,27 @@ class ScopeMeter {
       return peak_end;
     }
     totals.name = device->name;
-    totals.capacity_bytes = device->total_bytes;
-    if (device->peak_bytes <= totals.peak_bytes) return peak_end;
-    totals.peak_bytes = device->peak_bytes;
-    totals.peak_ns = device->peak_ns;
-    totals.basis = device->peak_ns < first_ns ? PeakBasis::kOutsideWindow : PeakBasis::kPartial;
+    if (!totals.scope.tensors) totals.capacity_bytes = device->total_bytes;
+    const std::uint64_t peak_bytes = totals.scope.tensors ? device->tensor_peak_bytes : device->peak_bytes;
+    const std::int64_t peak_ns = totals.scope.tensors ? device->tensor_peak_ns : device->peak_ns;
+    if (peak_bytes <= totals.peak_bytes) return peak_end;
+    totals.peak_bytes = peak_bytes;
+    totals.peak_ns = peak_ns;
+    totals.basis = peak_ns < first_ns ? PeakBasis::kOutsideWindow : PeakBasis::kPartial;
     const auto after =
-        std::upper_bound(changes.begin(), changes.end(), device->peak_ns,
+        std::upper_bound(changes.begin(), changes.end(), peak_ns,
                          [](std::int64_t time_ns, const Change& change) { return time_ns < change.time_ns; });
     return static_cast<std::size_t>(after - changes.begin());
+  }
+
+  // The lines that happened to make a cache grow say little where every tensor's line is known.
+  void TakeCacheOut(const Scope& scope, std::vector<const Block*>& blocks, LineBytes& cache) const {
+    if (scope.host || scope.tensors || !devices_with_tensors_.contains(scope.device)) return;
+    std::erase_if(blocks, [&](const Block* block) {
+      if (!block->in_framework_cache()) return false;
+      Add(cache, 0, *block);
+      return true;
+    });
   }
 
   void Compose(ScopeTotals& totals, const std::vector<Change>& changes, std::size_t end) {
@@ -185,20 +202,23 @@ class ScopeMeter {
       if (held.contains(&block)) blocks.push_back(&block);
     }
     totals.peak_blocks = blocks.size();
+    TakeCacheOut(totals.scope, blocks, totals.peak_cache);
     totals.peak_by_line = ByLine(blocks, lines_);
+    totals.composed_bytes = totals.peak_cache.bytes;
     for (const LineShare& line : totals.peak_by_line) totals.composed_bytes += line.bytes;
   }
 
   const Snapshot& snapshot_;
   const Blocks& blocks_;
   const LineTable& lines_;
+  std::set<std::uint32_t> devices_with_tensors_;
 };
 
 }  // namespace
 
 bool InScope(const Scope& scope, const Block& block) {
   if (scope.host) return Blocks::OnHost(block.kind);
-  return Blocks::OnDevice(block.kind) && block.device == scope.device;
+  return (scope.tensors ? block.is_tensor() : Blocks::OnDevice(block.kind)) && block.device == scope.device;
 }
 
 std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines) {
@@ -207,6 +227,7 @@ std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& b
   for (const Block& block : blocks.program) {
     if (Blocks::OnHost(block.kind)) scopes.insert({true, 0});
     if (Blocks::OnDevice(block.kind)) scopes.insert({false, block.device});
+    if (block.is_tensor()) scopes.insert({false, block.device, true});
   }
   std::vector<ScopeTotals> result;
   ScopeMeter meter(snapshot, blocks, lines);

@@ -13,10 +13,12 @@
 
 namespace cuheap::analysis {
 
-// One device's memory, or the host's.
+// One device's memory, or the host's; or the tensors that a framework handed out of its cache on a device, which lie in
+// that device's memory.
 struct Scope {
   bool host = false;
   std::uint32_t device = 0;
+  bool tensors = false;
   friend auto operator<=>(const Scope&, const Scope&) = default;
 };
 bool InScope(const Scope& scope, const Block& block);
@@ -54,6 +56,8 @@ struct ScopeTotals {
   std::uint64_t composed_bytes = 0;     // what peak_by_line adds up to
   std::vector<LineShare> peak_by_line;  // most bytes first, then by name of the line
   std::vector<LineShare> live_by_line;
+  // Of a device whose tensors have a scope of their own: the cache's segments, which are in no line's share.
+  LineBytes peak_cache, live_cache;
   std::vector<CurvePoint> curve;  // at most kCurvePoints, from the window's start to the end
   std::uint64_t allocations = 0, frees = 0, allocated_bytes = 0;  // in the window
 };

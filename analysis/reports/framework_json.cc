@@ -1,0 +1,102 @@
+#include "analysis/reports/framework_json.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace cuheap::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string LineText(const Report& report, std::uint32_t stack) {
+  return Describe(report.lines.line(report.lines.OfStack(stack)));
+}
+
+Json SegmentJson(const Report& report, const CacheSegment& segment) {
+  Json json = {{"address", segment.address},
+               {"bytes", segment.bytes},
+               {"used_bytes", segment.used},
+               {"largest_idle", segment.largest_idle},
+               {"expandable", segment.expandable},
+               {"small", segment.small},
+               {"blocks", Json::array()}};
+  for (const CacheBlock& block : segment.blocks) {
+    Json entry = {{"address", block.address}, {"bytes", block.bytes}, {"idle", block.idle()}};
+    if (!block.idle()) {
+      entry["id"] = block.tensor;
+      entry["line"] = LineText(report, block.stack);
+    }
+    json["blocks"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Json StateJson(const Report& report, const CacheState& state) {
+  Json json = {{"time_ns", state.time_ns},
+               {"step", report.steps.StepOf(state.time_ns)},
+               {"reserved_bytes", state.reserved},
+               {"used_bytes", state.used},
+               {"idle_bytes", state.idle()},
+               {"idle_whole_bytes", state.idle_whole},
+               {"idle_pinned_bytes", state.idle_pinned()},
+               {"largest_idle", state.largest_idle},
+               {"tensors", state.tensors},
+               {"outside_bytes", state.outside},
+               {"idle_unusable", Json::array()},
+               {"segments", Json::array()}};
+  for (std::uint64_t request = std::uint64_t{1} << 20; request <= std::uint64_t{4} << 30; request *= 4) {
+    json["idle_unusable"].push_back({{"request", request}, {"bytes", state.IdleUnusable(request)}});
+  }
+  for (const CacheSegment& segment : state.segments) json["segments"].push_back(SegmentJson(report, segment));
+  return json;
+}
+
+Json RefusalJson(const Report& report, const FrameworkRefusal& refusal) {
+  return {{"time_ns", refusal.time_ns},
+          {"step", report.steps.StepOf(refusal.time_ns)},
+          {"line", LineText(report, refusal.stack)},
+          {"request", refusal.request},
+          {"told_tensor_bytes", refusal.told_tensors},
+          {"told_reserved_bytes", refusal.told_reserved},
+          {"tensors", refusal.tensors},
+          {"idle_bytes", refusal.idle},
+          {"idle_unusable_bytes", refusal.unusable},
+          {"largest_idle", refusal.largest_idle}};
+}
+
+}  // namespace
+
+Json FrameworkCacheJson(const Report& report, const FrameworkCache& cache) {
+  Json json = {{"framework", "pytorch"},
+               {"device", cache.device == kUnknownDevice ? Json() : Json(cache.device)},
+               {"tensors_seen", cache.tensors_seen},
+               {"allocations", cache.allocations},
+               {"frees", cache.frees},
+               {"tensor_peak_bytes", cache.tensor_peak_bytes},
+               {"tensor_peak_ns", cache.tensor_peak_ns},
+               {"tensor_peak_exact", cache.peak_exact},
+               {"reserved_peak_bytes", cache.reserved_peak_bytes},
+               {"reserved_peak_ns", cache.reserved_peak_ns},
+               {"at_peak", StateJson(report, cache.at_peak)},
+               {"at_last", StateJson(report, cache.at_last)},
+               {"at_end", StateJson(report, cache.at_end)},
+               {"pins", Json::array()},
+               {"refusal_count", cache.refusal_count},
+               {"refusals", Json::array()}};
+  for (const CachePin& pin : cache.pins) {
+    json["pins"].push_back({{"line", Describe(report.lines.line(pin.line))},
+                            {"tensors", pin.tensors},
+                            {"bytes", pin.bytes},
+                            {"idle_bytes", pin.idle}});
+  }
+  for (const FrameworkRefusal& refusal : cache.refusals) json["refusals"].push_back(RefusalJson(report, refusal));
+  json["curve"] = {{"time_ns", Json::array()}, {"tensor_bytes", Json::array()}, {"reserved_bytes", Json::array()}};
+  for (const CachePoint& point : cache.curve) {
+    json["curve"]["time_ns"].push_back(point.time_ns);
+    json["curve"]["tensor_bytes"].push_back(point.tensors);
+    json["curve"]["reserved_bytes"].push_back(point.reserved);
+  }
+  return json;
+}
+
+}  // namespace cuheap::analysis

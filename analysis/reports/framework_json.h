@@ -1,0 +1,16 @@
+// Frameworks' own caches in the JSON report.
+#ifndef CUHEAP_ANALYSIS_REPORTS_FRAMEWORK_JSON_H_
+#define CUHEAP_ANALYSIS_REPORTS_FRAMEWORK_JSON_H_
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "analysis/reports/report.h"
+
+namespace cuheap::analysis {
+
+// One member of the array "framework_caches"; docs/reports.md explains it.
+nlohmann::ordered_json FrameworkCacheJson(const Report& report, const FrameworkCache& cache);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_REPORTS_FRAMEWORK_JSON_H_

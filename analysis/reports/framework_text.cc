@@ -1,0 +1,118 @@
+#include "analysis/reports/framework_text.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analysis/reports/text_format.h"
+
+namespace cuheap::analysis {
+namespace {
+
+std::string Human(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
+
+std::string When(const Report& report, std::int64_t time_ns) {
+  const std::uint32_t step = report.steps.StepOf(time_ns);
+  std::string text = HumanTime(time_ns);
+  if (step != 0 && step <= report.steps.count()) text += ", step " + Grouped(step);
+  return text;
+}
+
+std::string DeviceName(std::uint32_t device) {
+  return device == kUnknownDevice ? "an unknown device" : "device " + std::to_string(device);
+}
+
+}  // namespace
+
+void FrameworkText::Cache(const FrameworkCache& cache) {
+  if (!cache.tensors_seen) return;
+  canvas_.Section("PYTORCH'S CACHE", DeviceName(cache.device) + ": at most " + Human(cache.tensor_peak_bytes) +
+                                         " in tensors, " + Human(cache.reserved_peak_bytes) + " held for them");
+  canvas_.Field("tensors", Grouped(cache.allocations) + " handed out, " + Grouped(cache.frees) + " taken back" +
+                               (cache.peak_exact ? "" : " in the events that were kept"));
+  if (cache.peak_exact) State("at the peak", cache.at_peak);
+  State("at the last", cache.at_last);
+  State("at the end", cache.at_end);
+  Curves(cache);
+  Fragmentation(cache);
+  Pins(cache);
+}
+
+void FrameworkText::State(std::string_view when, const CacheState& state) {
+  std::string text = Human(state.reserved) + " in " + Plural(state.segments.size(), "segment") + ": " +
+                     Human(state.used) + " in " + Plural(state.tensors, "tensor") + ", " + Human(state.idle()) + " idle";
+  if (state.largest_idle != 0 && state.largest_idle != state.idle()) text += " (largest " + Human(state.largest_idle) + ")";
+  if (state.outside != 0) text += "; " + Human(state.outside) + " more in memory of another allocator";
+  canvas_.Field(when, text + (when == "at the end" ? "" : "; " + When(report_, state.time_ns)));
+}
+
+void FrameworkText::Curves(const FrameworkCache& cache) {
+  if (!canvas_.utf8() || cache.curve.empty()) return;
+  std::vector<CurvePoint> tensors, reserved;
+  for (const CachePoint& point : cache.curve) {
+    tensors.push_back({point.time_ns, point.tensors});
+    reserved.push_back({point.time_ns, point.reserved});
+  }
+  for (auto* curve : {&tensors, &reserved}) {
+    const std::string line = Sparkline(*curve, canvas_.width() - 20);
+    if (!line.empty()) canvas_.Field(curve == &tensors ? "in tensors" : "held", line);
+  }
+}
+
+// What was idle while the program still worked: when the last tensor was handed out.
+void FrameworkText::Fragmentation(const FrameworkCache& cache) {
+  const CacheState& state = cache.at_last;
+  if (state.idle() == 0) return;
+  if (state.idle_whole != 0) {
+    canvas_.Field("can go back", Human(state.idle_whole) + " in " + Plural(state.idle_whole_segments, "segment") +
+                                     " without a tensor (torch.cuda.empty_cache() gives them back)");
+  }
+  if (state.idle_pinned() == 0) return;
+  const double share = static_cast<double>(state.idle_pinned()) / static_cast<double>(state.reserved);
+  std::string text = Percent(share) + " of what is held: " + Human(state.idle_pinned()) + " idle beside tensors";
+  if (state.largest_idle != 0) text += "; a request over " + Human(state.largest_idle) + " needs new memory";
+  canvas_.Field("fragmentation", text);
+}
+
+void FrameworkText::Pins(const FrameworkCache& cache) {
+  constexpr std::size_t kShown = 3;
+  const CacheState& state = cache.at_last;
+  // Worth a table only where a good part of what is held lies idle beside few bytes of tensors.
+  if (state.idle_pinned() * 10 < state.reserved || cache.pins.empty()) return;
+  canvas_.Line();
+  canvas_.Dim("       idle   tensors' bytes  whose tensors keep it (segments of many lines count for each)");
+  for (std::size_t i = 0; i < std::min(kShown, cache.pins.size()); ++i) {
+    const CachePin& pin = cache.pins[i];
+    if (pin.idle == 0) break;
+    canvas_.Line(PadLeft(Human(pin.idle), 11) + "  " + PadLeft(Human(pin.bytes), 15) + "  " +
+                 ShowLine(report_, report_.lines.line(pin.line), canvas_.width() - 32,
+                          canvas_.utf8()));
+  }
+}
+
+void FrameworkText::Refusals(const FrameworkCache& cache) {
+  for (const FrameworkRefusal& refusal : cache.refusals) {
+    canvas_.Line("  " + ShowLine(report_, report_.lines.line(report_.lines.OfStack(refusal.stack)), canvas_.width() - 4,
+                                 canvas_.utf8()));
+    canvas_.Detail("PyTorch raised OutOfMemoryError on " + DeviceName(cache.device) + ": " + BytesBoth(refusal.request) +
+                   " asked for at " + When(report_, refusal.time_ns));
+    std::string text = "it had " + Human(refusal.told_tensors) + " in tensors and " +
+                       Human(refusal.told_reserved - std::min(refusal.told_reserved, refusal.told_tensors)) +
+                       " idle in its cache";
+    if (cache.tensors_seen && refusal.idle != 0) {
+      text += ", of which " + Human(refusal.unusable) + " could not serve this request (largest block " +
+              Human(refusal.largest_idle) + ")";
+    }
+    canvas_.Detail(text);
+    if (refusal.idle >= refusal.request && refusal.unusable == refusal.idle) {
+      canvas_.Detail("Fragmentation of PyTorch's cache: what lies idle beside live tensors would have sufficed in one "
+                     "piece.");
+      canvas_.Detail("-> PYTORCH_ALLOC_CONF=expandable_segments:True lets the cache grow in place");
+    }
+  }
+  if (cache.refusal_count > cache.refusals.size()) {
+    canvas_.Dim("  and " + Plural(cache.refusal_count - cache.refusals.size(), "other") + " of PyTorch's");
+  }
+}
+
+}  // namespace cuheap::analysis
