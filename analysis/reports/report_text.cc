@@ -326,6 +326,26 @@ std::string SummaryWithoutLeaks(const Report& report) {
 
 }  // namespace
 
+namespace {
+
+// PyTorch's own error, where the driver's refusal (told already) is not the same thing.
+std::string RefusalSummary(const Report& report, const TextOptions& options) {
+  if (std::any_of(report.failures.begin(), report.failures.end(),
+                  [](const Failure& failure) { return failure.result == kOutOfMemoryResult; })) {
+    return "";
+  }
+  for (const FrameworkCache& cache : report.framework_caches) {
+    if (cache.refusals.empty()) continue;
+    const FrameworkRefusal& first = cache.refusals.front();
+    const CodeLine& line = report.lines.line(report.lines.OfStack(first.stack));
+    return "out of memory: " + BytesBoth(first.request) + " refused by PyTorch " +
+           std::string(line.basis == LineBasis::kLine ? "at " : "in ") + ShowLine(report, line, 60, options.utf8) + "\n";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string RenderSummary(const Report& report, const TextOptions& options) {
   std::string text;
   std::uint64_t most = 0;
@@ -343,6 +363,7 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
             ShowLine(report, report.lines.line(failure.line), 60, options.utf8) + "\n";
     break;
   }
+  text += RefusalSummary(report, options);
   const std::uint64_t leaks = report.leak_count();
   if (leaks != 0) {
     const LeakFinding& worst = report.findings.front();
