@@ -6,6 +6,26 @@
 
 namespace cuheap {
 
+// Without one of these nothing stream-ordered is served.
+#define CUHEAP_STREAM_ORDERED_FUNCTIONS(FUNCTION) \
+  FUNCTION(cuStreamGetId)                         \
+  FUNCTION(cuStreamGetCtx)                        \
+  FUNCTION(cuStreamQuery)                         \
+  FUNCTION(cuEventCreate)                         \
+  FUNCTION(cuEventRecord)                         \
+  FUNCTION(cuEventQuery)                          \
+  FUNCTION(cuEventDestroy_v2)                     \
+  FUNCTION(cuMemAddressReserve)                   \
+  FUNCTION(cuMemAddressFree)                      \
+  FUNCTION(cuMemCreate)                           \
+  FUNCTION(cuMemRelease)                          \
+  FUNCTION(cuMemMap)                              \
+  FUNCTION(cuMemUnmap)                            \
+  FUNCTION(cuMemSetAccess)                        \
+  FUNCTION(cuMemGetAllocationGranularity)         \
+  FUNCTION(cuDeviceGetMemPool)                    \
+  FUNCTION(cuDeviceGetDefaultMemPool)
+
 // REQUIRED: without one of these nothing is served. OPTIONAL: a driver may lack it, and what it gives is left out.
 #define CUHEAP_DRIVER_FUNCTIONS(REQUIRED, OPTIONAL) \
   REQUIRED(cuCtxGetCurrent)                         \
@@ -24,12 +44,19 @@ namespace cuheap {
   OPTIONAL(cuDeviceGetAttribute)                    \
   OPTIONAL(cuDeviceGetUuid_v2)                      \
   OPTIONAL(cuMemGetInfo_v2)                         \
-  OPTIONAL(cuMemGetAddressRange_v2)
+  OPTIONAL(cuMemGetAddressRange_v2)                 \
+  CUHEAP_STREAM_ORDERED_FUNCTIONS(OPTIONAL)
 
 struct DriverFunctions {
 #define CUHEAP_FIELD(name) decltype(&::name) name = nullptr;
   CUHEAP_DRIVER_FUNCTIONS(CUHEAP_FIELD, CUHEAP_FIELD)
 #undef CUHEAP_FIELD
+
+  bool HasStreamOrdered() const {
+#define CUHEAP_HAS(name) &&this->name != nullptr
+    return true CUHEAP_STREAM_ORDERED_FUNCTIONS(CUHEAP_HAS);
+#undef CUHEAP_HAS
+  }
 
   // lookup(name) gives the address or null; missing(name) hears of each required one that is not there. True if none.
   template <class Lookup, class Missing>

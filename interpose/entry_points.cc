@@ -8,6 +8,7 @@
 #include "interpose/handlers.h"
 #include "interpose/handlers_identity.h"
 #include "interpose/handlers_memory.h"
+#include "interpose/handlers_streams.h"
 #include "interpose/handlers_work.h"
 #include "interpose/process.h"
 #include "interpose/resolve.h"

@@ -16,18 +16,29 @@ namespace cuheap {
 
 // Set in the BUFFER_ID of a packed block, whose id is ours: no driver has handed out that many.
 inline constexpr unsigned long long kOurBufferId = 1ull << 63;
+inline constexpr unsigned long long kStreamBufferId = 1ull << 62;  // and this in that of a stream-ordered one
 
 // The program's block at an address of the pool, for queries.
 struct Identity {
-  bool pooled = false;             // the address lies in memory that the pool holds
-  std::optional<PoolBlock> block;  // the live block there, if any
+  bool pooled = false;                          // the address lies in memory that a pool holds
+  bool pooled_by_streams = false;               // that of the stream-ordered one, which has no handles to share
+  std::optional<PoolBlock> block;               // the live block there, if any
+  std::optional<StreamPoolBlock> stream_block;  // or this one
 
   Identity(Router& router, CUdeviceptr address) {
+    if (router.streams() != nullptr && router.streams()->pool().Owns(address)) {
+      stream_block = router.streams()->pool().Find(address);
+      pooled = pooled_by_streams = true;
+      return;
+    }
     if (router.pool() == nullptr || !router.pool()->Owns(address)) return;
     block = router.pool()->Find(address);
     pooled = true;
   }
-  bool unknown() const { return pooled && !block; }
+  bool live() const { return block.has_value() || stream_block.has_value(); }
+  bool unknown() const { return pooled && !live(); }
+  CUdeviceptr begin() const { return block ? block->address : stream_block->address; }
+  std::size_t bytes() const { return block ? block->bytes : stream_block->bytes; }
 };
 
 // Writes the block's own value over the driver's where the driver can only speak of the segment.
@@ -51,6 +62,43 @@ inline void CorrectAttribute(CUpointer_attribute attribute, const PoolBlock& blo
   }
 }
 
+// The same for a stream-ordered block, which natively belongs to a pool and to no context, and cannot be shared.
+// Source: CUDA Driver API, Unified Addressing, cuPointerGetAttribute. True if nothing is left for the driver to say.
+inline bool CorrectStreamAttribute(Router& router, CUpointer_attribute attribute, const StreamPoolBlock& block,
+                                   void* value) {
+  if (value == nullptr) return false;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      *static_cast<CUcontext*>(value) = nullptr;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      *static_cast<CUdeviceptr*>(value) = block.address;
+      return true;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      *static_cast<std::size_t*>(value) = block.bytes;
+      return true;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      *static_cast<std::size_t*>(value) = block.block_bytes;
+      return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      *static_cast<unsigned long long*>(value) = kOurBufferId | kStreamBufferId | block.incarnation;
+      return true;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      *static_cast<int*>(value) = 0;
+      return true;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      *static_cast<unsigned long long*>(value) = 0;
+      return true;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      *static_cast<CUmemoryPool*>(value) = router.streams()->HandleOf(block.pool);
+      return true;
+    default:
+      return false;
+  }
+}
+
 template <>
 struct Handler<Effect::kMemoryInfo> {
   template <class Real>
@@ -62,8 +110,7 @@ struct Handler<Effect::kMemoryInfo> {
     if (result != CUDA_SUCCESS) return result;
     const Place place = router.Where();
     // What the pool would give back to any call that needs it is as good as free.
-    if (router.pool() != nullptr && place.valid())
-      free_now = std::min(free_now + router.pool()->IdleBytes(place.device), total);
+    if (place.valid()) free_now = std::min(free_now + router.IdleBytes(place.device), total);
     *free_bytes = free_now;
     *total_bytes = total;
     return result;
@@ -78,11 +125,11 @@ struct Handler<Effect::kAddressRange> {
     if (!identity.pooled) return router.Forward(real, base, bytes, address);
     CUdeviceptr driver_base = 0;
     std::size_t driver_bytes = 0;
-    if (!identity.block) return router.Forward(real, &driver_base, &driver_bytes, AsNumber(&driver_base));
+    if (identity.unknown()) return router.Forward(real, &driver_base, &driver_bytes, AsNumber(&driver_base));
     const CUresult result = router.Forward(real, &driver_base, &driver_bytes, address);
     if (result != CUDA_SUCCESS) return result;
-    if (base != nullptr) *base = identity.block->address;
-    if (bytes != nullptr) *bytes = identity.block->bytes;
+    if (base != nullptr) *base = identity.begin();
+    if (bytes != nullptr) *bytes = identity.bytes();
     return result;
   }
 };
@@ -96,7 +143,10 @@ struct Handler<Effect::kPointerAttribute> {
     const int local = 0;
     const CUresult result = router.Forward(real, value, attribute, identity.unknown() ? AsNumber(&local) : address);
     if (result == CUDA_SUCCESS && identity.block) CorrectAttribute(attribute, *identity.block, value);
-    return result;
+    // The driver may not know the attribute of mapped memory, though it does of a pool's.
+    const bool answered =
+        identity.stream_block && CorrectStreamAttribute(router, attribute, *identity.stream_block, value);
+    return answered && result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;
   }
 };
 
@@ -111,6 +161,10 @@ struct Handler<Effect::kPointerAttributes> {
         router.Forward(real, count, attributes, values, identity.unknown() ? AsNumber(&local) : address);
     if (result == CUDA_SUCCESS && identity.block) {
       for (unsigned int i = 0; i < count; ++i) CorrectAttribute(attributes[i], *identity.block, values[i]);
+    }
+    if (result == CUDA_SUCCESS && identity.stream_block) {
+      for (unsigned int i = 0; i < count; ++i)
+        CorrectStreamAttribute(router, attributes[i], *identity.stream_block, values[i]);
     }
     return result;
   }
@@ -132,6 +186,10 @@ struct Handler<Effect::kGetIpcHandle> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUipcMemHandle* handle, CUdeviceptr address) {
     const int local = 0;
+    if (const Identity identity(router, address); identity.pooled_by_streams) {
+      // The driver refuses memory of pools and mapped memory alike.
+      return router.Forward(real, handle, identity.live() ? address : AsNumber(&local));
+    }
     switch (router.Expose(address, /*refuse_packed=*/true)) {
       case Exposure::kRefused:
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -150,6 +208,8 @@ struct Handler<Effect::kRangeHandle> {
   static CUresult Call(Router& router, HookId, Real real, void* handle, CUdeviceptr address, std::size_t bytes,
                        Rest... rest) {
     const int local = 0;
+    if (Identity(router, address).pooled_by_streams)
+      return router.Forward(real, handle, AsNumber(&local), bytes, rest...);
     switch (router.Expose(address, /*refuse_packed=*/true)) {
       case Exposure::kRefused:
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -167,6 +227,9 @@ struct Handler<Effect::kRetainPhysical> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* handle, void* address) {
     int local = 0;
+    if (Identity(router, AsNumber(address)).pooled_by_streams) {
+      return router.Forward(real, handle, static_cast<void*>(&local));
+    }
     switch (router.Expose(AsNumber(address), /*refuse_packed=*/true)) {
       case Exposure::kRefused:
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -78,52 +78,9 @@ template <>
 struct Handler<Effect::kFree> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address) {
+    if (const auto answer = router.FreeStreamBlockNow(address)) return *answer;
     if (const auto answer = router.FreePoolBlock(address, 0, true)) return *answer;
     return router.ForwardFree(address, journal::AllocationKind::kNone, 0, real, address);
-  }
-};
-
-template <>
-struct Handler<Effect::kAllocateAsync> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
-      allocation.address = made ? *out : 0;
-      allocation.bytes = bytes;
-      allocation.stream = AsNumber(stream);
-    };
-    return ForwardAllocation(router, journal::AllocationKind::kStreamOrdered, fill, real, out, bytes, stream);
-  }
-};
-
-template <>
-struct Handler<Effect::kAllocateFromPool> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool,
-                       CUstream stream) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
-      allocation.address = made ? *out : 0;
-      allocation.bytes = bytes;
-      allocation.stream = AsNumber(stream);
-    };
-    return ForwardAllocation(router, journal::AllocationKind::kFromPool, fill, real, out, bytes, pool, stream);
-  }
-};
-
-// A stream-ordered free of memory from cuMemAlloc is legal: quarantine covers it, since only a synchronisation of the
-// whole context that begins later makes the block reusable. Inside a capture the driver refuses such memory.
-template <>
-struct Handler<Effect::kFreeAsync> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId id, Real real, CUdeviceptr address, CUstream stream) {
-    if (router.pool() != nullptr && router.pool()->Owns(address)) {
-      CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-      const CUresult asked = router.CaptureStatus(id, stream, &status);  // also tells an invalid stream
-      if (asked != CUDA_SUCCESS) return asked;
-      if (status != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (const auto answer = router.FreePoolBlock(address, AsNumber(stream), false)) return *answer;
-    return router.ForwardFree(address, journal::AllocationKind::kNone, AsNumber(stream), real, address, stream);
   }
 };
 

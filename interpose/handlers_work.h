@@ -93,16 +93,6 @@ struct Handler<Effect::kEndCapture> {
   }
 };
 
-template <>
-struct Handler<Effect::kDestroyStream> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId id, Real real, CUstream stream) {
-    const CUresult result = router.Forward(real, stream);
-    if (result == CUDA_SUCCESS) router.captures().Ended(CaptureKey(id, stream));
-    return result;
-  }
-};
-
 // ---- contexts ----
 
 template <>

@@ -45,6 +45,7 @@ void InChild() {
   forked.store(true, std::memory_order_relaxed);
   if (state.load(std::memory_order_acquire) == State::kReady && TheRouter()->pool() != nullptr) {
     TheRouter()->pool()->DisableInChild();
+    if (TheRouter()->streams() != nullptr) TheRouter()->streams()->pool().DisableInChild();
   }
 }
 

@@ -56,6 +56,10 @@ Router::Router(const DriverFunctions& driver, bool complete, const options::Opti
       memory_(driver_, helper_, std::chrono::milliseconds(options.sync_deadline_ms)) {
   if (complete && options.mode == options::Mode::kDefault) {
     pool_ = std::make_unique<SyncPool>(memory_, static_cast<SyncPoolObserver*>(this), PoolOptions(options));
+    if (options.stream_pool && driver_.HasStreamOrdered()) {
+      streams_ =
+          std::make_unique<StreamService>(driver_, captures_, helper_, static_cast<StreamPoolObserver*>(this), options);
+    }
   }
 }
 
@@ -72,9 +76,10 @@ Place Router::Where() const {
   return place;
 }
 
-bool Router::MayServe(const Place& place) const {
-  return pool_ != nullptr && !passing_through() && !captures_.AnyOpen() && place.valid() &&
-         !contexts_.IsGreen(place.context);
+bool Router::MayServe(const Place& place) const { return pool_ != nullptr && MayServeAnything(place); }
+
+bool Router::MayServeAnything(const Place& place) const {
+  return !passing_through() && !captures_.AnyOpen() && place.valid() && !contexts_.IsGreen(place.context);
 }
 
 void Router::PassThrough(CUresult reason) {
@@ -87,7 +92,13 @@ void Router::PassThrough(CUresult reason) {
 
 bool Router::GiveBackIdle() {
   if (pool_ == nullptr || captures_.AnyOpen()) return false;
-  return pool_->ReleaseIdle() != 0;
+  const std::size_t of_streams = streams_ != nullptr ? streams_->pool().ReleaseIdle() : 0;
+  return pool_->ReleaseIdle() + of_streams != 0;
+}
+
+std::size_t Router::IdleBytes(int device) const {
+  return (pool_ != nullptr ? pool_->IdleBytes(device) : 0) +
+         (streams_ != nullptr ? streams_->pool().IdleBytes(device) : 0);
 }
 
 void Router::RecordAllocation(CUresult result, recorder::Allocation allocation, const Place& place) {
@@ -116,7 +127,11 @@ bool Router::BeginsLiveBlock(CUdeviceptr address) const {
 
 CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, recorder::Allocation& allocation) {
   ContextSeen(place.context);
-  const AllocateOutcome served = pool_->Allocate(place.context, place.device, bytes);
+  AllocateOutcome served = pool_->Allocate(place.context, place.device, bytes);
+  if (served.result == kDriverOutOfMemory && streams_ != nullptr && streams_->pool().ReleaseIdle(place.device) != 0) {
+    served = pool_->Allocate(place.context, place.device, bytes);
+    if (served.result.ok()) recorder::Count(journal::Counter::kOutOfMemoryRescues);
+  }
   RecordPoolState(place.device);
   if (!served.result.ok()) return Observe(static_cast<CUresult>(served.result.code));
   const bool hit =
@@ -185,13 +200,17 @@ SyncListener::Bracket Router::BeginSynchronization(std::uint64_t context) {
   Bracket bracket;
   bracket.mark = barrier_.SynchronizationBegins();
   if (pool_ != nullptr && context != 0) bracket.ticket = pool_->BeginSynchronize(context);
+  if (streams_ != nullptr && streams_->used()) bracket.point = streams_->pool().BeginSynchronize();
   return bracket;
 }
 
 void Router::EndSynchronization(std::uint64_t context, Bracket bracket, CUresult result) {
   if (context == 0) return;
   if (pool_ != nullptr) pool_->EndSynchronize(context, bracket.ticket, result == CUDA_SUCCESS);
-  if (result == CUDA_SUCCESS) barrier_.SynchronizationCompleted(context, bracket.mark);
+  if (result != CUDA_SUCCESS) return;
+  barrier_.SynchronizationCompleted(context, bracket.mark);
+  if (streams_ == nullptr || !streams_->used()) return;
+  if (streams_->pool().ContextCompleted(context, bracket.point)) TrimStreamPools();
 }
 
 void Router::SynchronizationEnds(std::uint64_t context, Bracket bracket, CUresult result) {
@@ -218,6 +237,7 @@ void Router::ContextSeen(std::uint64_t context) {
 void Router::ContextGoing(std::uint64_t context) {
   if (context == 0) return;
   if (pool_ != nullptr) pool_->ContextDestroying(context);
+  if (streams_ != nullptr) streams_->pool().ContextDestroying(context);
   helper_.Close(context);
 }
 
@@ -232,6 +252,12 @@ void Router::ContextWent(std::uint64_t context, bool gone) {
     } else {
       pool_->ContextKept(context);
     }
+  }
+  if (streams_ != nullptr && gone) {
+    streams_->pool().ContextDestroyed(context);
+    streams_->ContextGone(context);
+  } else if (streams_ != nullptr) {
+    streams_->pool().ContextKept(context);
   }
   helper_.Reopen(context);
   if (!gone) return;
@@ -283,7 +309,8 @@ void Router::DeviceSeen(int device) {
 void Router::RecordPoolState(int device) {
   if (pool_ == nullptr || device < 0) return;
   const SyncPoolStats stats = pool_->Stats(device);
-  recorder::PoolState(static_cast<std::uint16_t>(device), stats.reserved, stats.quarantined);
+  const std::uint64_t of_streams = device < 64 ? stream_reserved_[device].load(std::memory_order_relaxed) : 0;
+  recorder::PoolState(static_cast<std::uint16_t>(device), stats.reserved + of_streams, stats.quarantined);
 }
 
 void Router::SegmentAllocated(ContextId context, int device, DeviceAddress address, std::size_t bytes) {

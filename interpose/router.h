@@ -30,6 +30,7 @@
 #include "interpose/options/option_parse.h"
 #include "interpose/physical_book.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/stream_service.h"
 #include "interpose/sync_helper.h"
 
 namespace cuheap {
@@ -52,7 +53,7 @@ enum class Exposure {
 // True for errors after which the documentation promises the same error from every further call.
 bool IsFatal(CUresult result);
 
-class Router : private SyncListener, private SyncPoolObserver {
+class Router : private SyncListener, private SyncPoolObserver, private StreamPoolObserver {
  public:
   // `complete`: the driver has every function that serving needs; otherwise all is only recorded.
   Router(const DriverFunctions& driver, bool complete, const options::Options& options);
@@ -67,6 +68,8 @@ class Router : private SyncListener, private SyncPoolObserver {
   ContextBook& contexts() { return contexts_; }
   // Null in observe mode. In pass-through it stays, for the blocks that the program still holds.
   SyncPool* pool() { return pool_.get(); }
+  // Null unless stream-ordered allocations are served.
+  StreamService* streams() { return streams_.get(); }
 
   Place Where() const;
   // May an allocation in this place be served from the pool now?
@@ -119,6 +122,27 @@ class Router : private SyncListener, private SyncPoolObserver {
   // A free of a block of the pool, or empty if the address is not the pool's. may_wait: as cuMemFree does, if the
   // free barrier asks for it.
   std::optional<CUresult> FreePoolBlock(CUdeviceptr address, std::uint64_t stream, bool may_wait);
+  // Serves a stream-ordered request; completes *allocation. Empty: the call is the driver's. pool empty: the current
+  // one.
+  std::optional<CUresult> ServeInStream(HookId id, const Place& place, std::optional<CUmemoryPool> pool,
+                                        CUstream stream, CUdeviceptr* out, std::size_t bytes,
+                                        recorder::Allocation& allocation);
+  // Frees of stream-ordered blocks of ours: in a stream, or now (cuMemFree). Empty if the address is not one's.
+  std::optional<CUresult> FreeInStream(HookId id, CUdeviceptr address, CUstream stream);
+  std::optional<CUresult> FreeStreamBlockNow(CUdeviceptr address);
+
+  // A wait of the program for one stream; empty if it can prove nothing.
+  struct StreamWait {
+    StreamId stream = 0;
+    std::uint64_t point = 0;
+  };
+  std::optional<StreamWait> BeginStreamWait(HookId id, CUstream stream);
+  void StreamWaitCompleted(const StreamWait& wait);
+  void StreamWent(StreamId stream, bool gone);
+
+  // What the pools could give back to the device now, in bytes.
+  std::size_t IdleBytes(int device) const;
+
   // The memory at the address is about to be shared in ways whose end cannot be seen (IPC, dma-buf, allocation handle,
   // SYNC_MEMOPS): a dedicated block leaves the pool, so that its free is the driver's again; a packed one is refused,
   // or never reused.
@@ -162,7 +186,10 @@ class Router : private SyncListener, private SyncPoolObserver {
   }
 
  private:
+  bool MayServeAnything(const Place& place) const;
   bool BeginsLiveBlock(CUdeviceptr address) const;
+  CUresult FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, const StreamRef* stream);
+  void TrimStreamPools();
   void PassThrough(CUresult reason);
   bool GiveBackIdle();
   bool PrimaryInactive(int device) const;
@@ -182,6 +209,10 @@ class Router : private SyncListener, private SyncPoolObserver {
   void SegmentAllocated(ContextId context, int device, DeviceAddress address, std::size_t bytes) override;
   void SegmentFreeing(ContextId context, int device, DeviceAddress address, std::size_t bytes) override;
 
+  // StreamPoolObserver.
+  void StreamSegmentAllocated(int device, DeviceAddress address, std::size_t bytes) override;
+  void StreamSegmentFreeing(int device, DeviceAddress address, std::size_t bytes) override;
+
   const DriverFunctions driver_;
   CaptureWatch captures_;
   FreeBarrier barrier_;
@@ -191,6 +222,8 @@ class Router : private SyncListener, private SyncPoolObserver {
   SyncHelper helper_;
   DriverMemory memory_;
   std::unique_ptr<SyncPool> pool_;
+  std::unique_ptr<StreamService> streams_;
+  std::atomic<std::uint64_t> stream_reserved_[64] = {};  // bytes, by device
   std::atomic<bool> pass_through_{false};
   std::atomic<std::uint64_t> devices_seen_{0};  // bit by ordinal
 };

@@ -25,6 +25,7 @@ class SyncListener {
   struct Bracket {
     std::uint64_t ticket = 0;
     std::uint64_t mark = 0;
+    std::uint64_t point = 0;
   };
   virtual Bracket SynchronizationBegins(std::uint64_t context) = 0;
   virtual void SynchronizationEnds(std::uint64_t context, Bracket bracket, CUresult result) = 0;

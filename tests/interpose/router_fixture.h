@@ -13,6 +13,7 @@
 #include "interpose/handlers.h"
 #include "interpose/handlers_identity.h"
 #include "interpose/handlers_memory.h"
+#include "interpose/handlers_streams.h"
 #include "interpose/handlers_work.h"
 #include "interpose/router.h"
 #include "tests/interpose/fake_cuda.h"

@@ -11,7 +11,7 @@ _cuheap_program() {
         ((++i))
         break
         ;;
-      -o | --output | --journal-dir | --stacks | --stack-depth | --python-stack-depth | --event-memory | --pack | \
+      -o | --output | --journal-dir | --stacks | --stack-depth | --python-stack-depth | --event-memory | --pack | --stream-pool | \
         --free-barrier | --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | \
         --simulate-order | --simulate-seed | --simulate-log)
         ((++i))
@@ -51,7 +51,7 @@ _cuheap() {
     run)
       _cuheap_program && return
       words="--output --quiet --observe --pool --journal-dir --stacks --stack-depth --python-stack-depth --event-memory
-        --pack --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices --simulate-memory
+        --pack --stream-pool --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices --simulate-memory
         --simulate-order --simulate-seed --simulate-log --help --"
       ;;
     report) words="--json --top --no-stacks --no-source --ignore --color --width --help" ;;
@@ -70,7 +70,7 @@ _cuheap() {
   previous=${previous%=}
   case "$previous" in
     --stacks) words="full native off" ;;
-    --pack) words="0 1" ;;
+    --pack | --stream-pool) words="0 1" ;;
     --free-barrier | --color) words="auto always never" ;;
     --simulate-order) words="late random eager" ;;
     --stack-depth | --python-stack-depth | --event-memory | --sync-deadline-ms | --quarantine-limit | \
