@@ -87,6 +87,10 @@ class Lister {
       Add(ObservationKind::kHole, "frees_not_seen",
           Number(unseen) + " blocks were freed by a way that is not hooked (their addresses came back).");
     }
+    if (const std::uint64_t unknown = CounterOf("tensor_frees_unknown"); unknown != 0) {
+      Add(ObservationKind::kHole, "tensor_frees_unknown",
+          Number(unknown) + " tensors were freed that were not reported when they were made.");
+    }
     const auto stacks = snapshot_.configuration.find("CUHEAP_STACKS");
     if (stacks != snapshot_.configuration.end() &&
         (stacks->second == "0" || stacks->second == "off" || stacks->second == "no" || stacks->second == "false")) {

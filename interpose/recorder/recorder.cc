@@ -225,6 +225,13 @@ void AppendMapping(Recorder& recorder, EventType type, const LiveBlock& block, s
   AppendEvent(recorder, *CurrentThread(recorder), event);
 }
 
+// Counts; the first one is noted (a note costs a search, and what differs once may differ ever after).
+void NoteDifference(Recorder& recorder, Counter counter, std::string_view text, std::uint64_t theirs,
+                    std::uint64_t ours) {
+  auto& count = recorder.file.header()->counters[static_cast<std::size_t>(counter)];
+  if (count.fetch_add(1, std::memory_order_relaxed) == 0) recorder.Note(NoteCode::kTensorReports, text, theirs, ours);
+}
+
 // The end of a block that nobody told us about by its own free call.
 void AppendImplicitFree(Recorder& recorder, ThreadState& thread, const LiveBlock& block, std::uint16_t flag,
                         std::uint64_t time_ns) {
@@ -404,15 +411,13 @@ void CompareTotals(std::uint16_t device, const FrameworkTotals& totals) {
   if (record == nullptr) return;
   const std::uint64_t tensors = record->tensor_live_bytes.load(std::memory_order_relaxed);
   if (tensors != totals.handed_out) [[unlikely]] {
-    recorder->Count(Counter::kTensorTotalsDiffer);
-    recorder->Note(NoteCode::kTensorReports,
+    NoteDifference(*recorder, Counter::kTensorTotalsDiffer,
                    "the framework's total of its tensors is not what its reports add up to (a: its total, b: ours)",
                    totals.handed_out, tensors);
   }
   const std::uint64_t held = record->framework_held_bytes.load(std::memory_order_relaxed);
   if (held != totals.held) [[unlikely]] {
-    recorder->Count(Counter::kFrameworkReservedDiffer);
-    recorder->Note(NoteCode::kTensorReports,
+    NoteDifference(*recorder, Counter::kFrameworkReservedDiffer,
                    "the framework's total of what its cache holds is not what it was seen to get from the driver (a: its "
                    "total, b: ours)",
                    totals.held, held);

@@ -157,6 +157,50 @@ TEST(JournalReaderTest, EventsOfAllChainsComeInOrderOfTimeThenChain) {
   EXPECT_THAT(events.result, ElementsAre(0, 2, 0, 0));
 }
 
+TEST(JournalReaderTest, TensorsMappingsAndFrameworksRefusalsArrive) {
+  JournalBuilder builder;
+  using Type = journal::EventType;
+  builder.AddEvents(
+      1, 1,
+      {{Type::kAllocate, 1'000'001, 0x9000, 512, 0xC1, 0, 0, 0, journal::AllocationKind::kTensor, 0,
+        journal::kCallerIsPyTorch, 0},
+       {Type::kMap, 1'000'002, 0x40000, 0x200000, 0xC2, 7, 0, 0, journal::AllocationKind::kVirtual, 0, 0, 0},
+       {Type::kUnmap, 1'000'003, 0x40000, 0x200000, 0xC2, 7, 0, 0, journal::AllocationKind::kVirtual, 0, 0, 0},
+       {Type::kFrameworkOutOfMemory, 1'000'004, 111, 222, 0, 333, 0, 0, journal::AllocationKind::kTensor, 0, 0, 0}});
+  const std::uint64_t slots = builder.AddExtent(journal::ExtentKind::kLive, 4096);
+  auto* slot = builder.At<journal::LiveSlot>(slots);
+  slot->state = 1;
+  slot->allocation_id = 0xC2;
+  slot->address = 7;
+  slot->kind = static_cast<std::uint8_t>(journal::AllocationKind::kVirtual);
+  slot->mapped_address = 0x77000;
+  journal::DeviceRecord& device = builder.header().devices[0];
+  device.present = 1;
+  device.tensor_live_bytes = 1;
+  device.tensor_live_count = 2;
+  device.tensor_peak_bytes = 3;
+  device.tensor_peak_time_ns = builder.header().start_monotonic_ns + 4;
+  device.framework_held_bytes = 5;
+  device.framework_held_peak_bytes = 6;
+  const Snapshot snapshot = Read(builder);
+  const Events& events = snapshot.events;
+  EXPECT_THAT(events.type, ElementsAre(analysis::EventType::kAllocate, analysis::EventType::kMap,
+                                       analysis::EventType::kUnmap, analysis::EventType::kFrameworkOutOfMemory));
+  EXPECT_EQ(events.kind[0], AllocationKind::kTensor);
+  EXPECT_FALSE(IsDeviceMemory(events.kind[0]));
+  EXPECT_THAT(events.address, ElementsAre(0x9000u, 0x40000u, 0x40000u, 111u));
+  EXPECT_THAT(events.stream, ElementsAre(0u, 7u, 7u, 333u));
+  ASSERT_EQ(snapshot.live.size(), 1u);
+  EXPECT_EQ(snapshot.live[0].mapped_address, 0x77000u);
+  ASSERT_EQ(snapshot.devices.size(), 1u);
+  EXPECT_EQ(snapshot.devices[0].tensor_live_bytes, 1u);
+  EXPECT_EQ(snapshot.devices[0].tensor_live_count, 2u);
+  EXPECT_EQ(snapshot.devices[0].tensor_peak_bytes, 3u);
+  EXPECT_EQ(snapshot.devices[0].tensor_peak_ns, 4);
+  EXPECT_EQ(snapshot.devices[0].framework_held_bytes, 5u);
+  EXPECT_EQ(snapshot.devices[0].framework_held_peak_bytes, 6u);
+}
+
 TEST(JournalReaderTest, StacksAreRawFramesWithTheirReason) {
   const Snapshot snapshot = Read(DistinctJournal());
   ASSERT_THAT(snapshot.events.stack, ElementsAre(1u, 2u, 0u, 0u));

@@ -9,6 +9,7 @@ memory_stats() of that very moment under N.
 import ctypes
 import json
 import os
+import signal
 import sys
 import threading
 
@@ -158,6 +159,25 @@ def tensors_alive_at_exit(books):
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         json.dump({"moments": books.moments, "errors": books.errors}, file)
     os._exit(0)
+
+
+def profiled(books):
+    """PyTorch's own memory profiler goes on working: it gets the same reports."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        kept = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
+    told = [event.self_device_memory_usage for event in profiler.events() if event.self_device_memory_usage]
+    books.errors.append({"told": told})
+    books.write_down()
+    del kept
+
+
+def killed(books):
+    kept = [torch.empty(number * MIB, dtype=torch.uint8, device="cuda") for number in range(1, 8)]
+    del kept[3]
+    books.write_down()
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        json.dump({"moments": books.moments, "errors": books.errors}, file)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def cache_off(books):

@@ -61,7 +61,8 @@ class TensorsUnderCuheap(unittest.TestCase):
     cuheap: str
     print_cache: str
 
-    def run_scenario(self, scenario: str, *options: str, variables: dict[str, str] | None = None) -> Run:
+    def run_scenario(self, scenario: str, *options: str, variables: dict[str, str] | None = None,
+                     status: int = 0) -> Run:
         folder = tempfile.TemporaryDirectory(prefix="cuheap pytorch ")
         self.addCleanup(folder.cleanup)
         place = pathlib.Path(folder.name)
@@ -72,7 +73,7 @@ class TensorsUnderCuheap(unittest.TestCase):
             [self.cuheap, "run", "--simulate", "-q", *options, "-o", str(place / "cuheap.json"), "--", self.python,
              str(HERE / "cache_scenarios.py"), scenario, str(place / "books.json")],
             env=environment, capture_output=True, text=True, check=False, timeout=600)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         told = subprocess.run([self.cuheap, "report", "--json", str(place / "cuheap.json")], capture_output=True,
                               text=True, check=False, timeout=300)
         self.assertEqual(told.returncode, 0, told.stderr)
@@ -169,6 +170,20 @@ class TensorsUnderCuheap(unittest.TestCase):
         self.assertEqual(tensors, [7 << 20])
         cache, = run.report["framework_caches"]
         self.assertEqual(cache["at_end"]["used_bytes"], 7 << 20)
+
+    def test_killed(self) -> None:
+        run = self.run_scenario("killed", status=-9)
+        self.check_books(run)
+        words, live = run.snapshot["words"], run.snapshot["live"]
+        tensors = [size >> 20 for kind, size in zip(live["kind"], live["bytes"])
+                   if words["allocation_kind"][kind] == "tensor"]
+        self.assertEqual(sorted(tensors), [1, 2, 3, 5, 6, 7])
+        self.assertEqual(run.snapshot["completeness"]["end"], "killed")
+
+    def test_pytorchs_own_profiler(self) -> None:
+        run = self.run_scenario("profiled")
+        self.check_books(run)
+        self.assertEqual(run.books["errors"], [{"told": [3 << 20]}])
 
     def check_refusals(self, run: Run) -> None:
         cache, = run.report["framework_caches"]
