@@ -18,7 +18,7 @@ H AbslHashValue(H h, const Frame& f) {
 }
 template <typename H>
 H AbslHashValue(H h, const Stack& s) {
-  return H::combine(std::move(h), s.frames, s.truncated, s.unwind_failed);
+  return H::combine(std::move(h), s.frames, s.truncated, s.unwind_failed, s.python_unplaced, s.no_python, s.backward);
 }
 
 // The table must outlive the interner and grow only through it.

@@ -129,6 +129,9 @@ class StackDecoder {
     Stack stack;
     stack.truncated = (flags & (journal::kStackTruncated | journal::kStackPythonTruncated)) != 0;
     stack.unwind_failed = (flags & (journal::kStackUnwindFailed | journal::kStackPythonUnreadable)) != 0;
+    stack.python_unplaced = (flags & journal::kStackPythonUnplaced) != 0;
+    stack.no_python =
+        WhyNoPython(static_cast<journal::NoPython>((flags >> journal::kNoPythonShift) & journal::kNoPythonMask));
     stack.frames.reserve(depth);
     for (std::uint16_t i = 0; i < depth; ++i) stack.frames.push_back(frames_.Intern(FrameOf(words[i])));
     return stacks_.Intern(stack);
@@ -143,6 +146,20 @@ class StackDecoder {
   }
 
  private:
+  std::uint32_t WhyNoPython(journal::NoPython why) {
+    switch (why) {
+      case journal::NoPython::kUnknownThread:
+        return strings_.Intern(kPythonUnknownThread);
+      case journal::NoPython::kNoFrame:
+        return strings_.Intern(kPythonIdleThread);
+      case journal::NoPython::kNotInitialized:
+        return strings_.Intern(kPythonNotInitialized);
+      case journal::NoPython::kNotAsked:
+        break;
+    }
+    return 0;
+  }
+
   Frame FrameOf(std::uint64_t word) {
     if (IsPython(word)) return PythonFrame(word);
     Frame frame;

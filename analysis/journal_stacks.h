@@ -16,6 +16,10 @@ namespace cuheap::analysis {
 inline constexpr const char* kNotSymbolised = "not symbolised";
 inline constexpr const char* kNoModule = "generated code: the address lies in no loaded file";
 inline constexpr const char* kStackLost = "the stack could not be read from the journal";
+// Reasons of Stack::no_python.
+inline constexpr const char* kPythonUnknownThread = "a thread of C++ that Python does not know";
+inline constexpr const char* kPythonIdleThread = "the thread runs no Python code";
+inline constexpr const char* kPythonNotInitialized = "Python had not begun, or was ending";
 // ... of Python frames.
 inline constexpr const char* kPythonCodeLost = "the code of the frame is not in the journal";
 inline constexpr const char* kPythonFileCut = "the path of the file is longer than the journal holds";

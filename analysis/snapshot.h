@@ -32,7 +32,10 @@ struct Frame {
 struct Stack {
   std::vector<std::uint32_t> frames;  // innermost first
   bool truncated = false;             // deeper than the recorder's limit: outer frames are missing
-  bool unwind_failed = false;         // the unwinder stopped early: outer frames are missing
+  bool unwind_failed = false;         // the walk stopped early: outer frames are missing
+  bool python_unplaced = false;       // where the Python frames belong is not known: they come behind the native ones
+  std::uint32_t no_python = 0;        // string: why there is no Python frame; 0: there is one, or none was asked for
+  std::uint32_t backward = 0;         // string: the node of autograd's graph that ran, "AddmmBackward0"; 0: none
   friend auto operator<=>(const Stack&, const Stack&) = default;
 };
 

@@ -55,6 +55,8 @@ void CheckTables(const Snapshot& snapshot, Checker& check) {
     for (const std::uint32_t frame : snapshot.stacks[i].frames) {
       check.Index("stacks.frames", i, frame, snapshot.frames.size(), "frames");
     }
+    check.Index("stacks.no_python", i, snapshot.stacks[i].no_python, strings, "strings");
+    check.Index("stacks.backward", i, snapshot.stacks[i].backward, strings, "strings");
   }
 }
 

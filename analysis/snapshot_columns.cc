@@ -81,7 +81,8 @@ std::optional<Inconsistency> MakeStacks(StackColumns& columns, std::vector<Stack
   for (std::size_t i = 0; i < stacks.size(); ++i) stacks[i].frames = std::move(columns.frames[i]);
   for (const auto& [name, indices, flag] :
        {std::tuple("stacks.truncated", &columns.truncated, &Stack::truncated),
-        std::tuple("stacks.unwind_failed", &columns.unwind_failed, &Stack::unwind_failed)}) {
+        std::tuple("stacks.unwind_failed", &columns.unwind_failed, &Stack::unwind_failed),
+        std::tuple("stacks.python_unplaced", &columns.python_unplaced, &Stack::python_unplaced)}) {
     for (std::size_t i = 0; i < indices->size(); ++i) {
       if ((*indices)[i] >= stacks.size()) {
         return Inconsistency{Place(name, i), std::to_string((*indices)[i]) + " is no index of stacks, which has " +
@@ -89,6 +90,11 @@ std::optional<Inconsistency> MakeStacks(StackColumns& columns, std::vector<Stack
       }
       stacks[(*indices)[i]].*flag = true;
     }
+  }
+  for (const auto& [name, column, member] : {std::tuple("no_python", &columns.no_python, &Stack::no_python),
+                                             std::tuple("backward", &columns.backward, &Stack::backward)}) {
+    if (auto wrong = CheckLengths("stacks", {{"frames", stacks.size()}, {name, column->size()}})) return wrong;
+    for (std::size_t i = 0; i < stacks.size(); ++i) stacks[i].*member = (*column)[i];
   }
   return std::nullopt;
 }

@@ -23,7 +23,8 @@ struct FrameColumns {
 
 struct StackColumns {
   std::vector<std::vector<std::uint32_t>> frames;
-  std::vector<std::uint32_t> truncated, unwind_failed;  // indices of stacks
+  std::vector<std::uint32_t> truncated, unwind_failed, python_unplaced;  // indices of stacks
+  std::vector<std::uint32_t> no_python, backward;  // one per stack
 };
 
 struct LiveColumns {

@@ -190,7 +190,10 @@ std::vector<Field> FieldsOf(StackColumns& stacks) {
              return in.ok();
            }},
           Array("truncated", stacks.truncated),
-          Array("unwind_failed", stacks.unwind_failed)};
+          Array("unwind_failed", stacks.unwind_failed),
+          Array("python_unplaced", stacks.python_unplaced),
+          Array("no_python", stacks.no_python),
+          Array("backward", stacks.backward)};
 }
 
 std::vector<Field> FieldsOf(LiveColumns& table) {

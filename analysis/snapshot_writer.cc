@@ -200,6 +200,9 @@ void WriteStacks(Output& out, const std::vector<Stack>& stacks) {
   out.Text("]");
   out.Column("truncated", StacksThat(stacks, [](const Stack& s) { return s.truncated; }));
   out.Column("unwind_failed", StacksThat(stacks, [](const Stack& s) { return s.unwind_failed; }));
+  out.Column("python_unplaced", StacksThat(stacks, [](const Stack& s) { return s.python_unplaced; }));
+  out.Column("no_python", stacks, [](const Stack& s) { return s.no_python; });
+  out.Column("backward", stacks, [](const Stack& s) { return s.backward; });
   out.End();
 }
 

@@ -79,7 +79,7 @@ PythonWalk PythonStacks::Learn(const PythonWalk& walk) {
     recorder_->Note(journal::NoteCode::kPythonOff, text, 0, 0);
     return {};
   }
-  recorder_->Note(journal::NoteCode::kSelfCheck, "some Python frames could not be read: stacks end before them", 0, 0);
+  recorder_->Note(journal::NoteCode::kSelfCheck, "some Python frames could not be read: stacks end before them", 0, 1);
   return walk;
 }
 

@@ -89,7 +89,7 @@ void AddFramesAndStacks(Snapshot& snapshot) {
   Frame python{FrameKind::kPython, 4, 2, 55, 0, 0, false, 0};
   Frame unknown{FrameKind::kNative, 0, 0, 0, 1, 77, false, 3};
   snapshot.frames = {Frame{}, native, inlined, python, unknown};
-  snapshot.stacks = {Stack{}, Stack{{2, 1, 4}, true, false}, Stack{{3}, false, true}};
+  snapshot.stacks = {Stack{}, Stack{{2, 1, 4}, true, false, true, 0, 0}, Stack{{3}, false, true, false, 2, 3}};
 }
 
 auto Tie(const Device& d) {

@@ -268,9 +268,10 @@ class Parser {
         continue;  // said by other flags, or by none
       }
       const bool stacks = variable == "CUHEAP_STACKS";
-      const std::string help = stacks ? "Record the stack of every allocation: full (native and Python frames), native, "
-                                        "off. Default: full"
-                                      : std::string(option.help) + " Default: " + option.default_value;
+      const std::string help = stacks
+                                   ? "Record the stack of every allocation: full (native and Python frames), native, "
+                                     "off. Default: full"
+                                   : std::string(option.help) + " Default: " + option.default_value;
       run_->add_option(FlagOf(variable), library_values_[variable], help)
           ->type_name(stacks ? "full|native|off" : TypeName(option.kind))
           ->group("Pool and recording");

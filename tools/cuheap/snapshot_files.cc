@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "analysis/backward.h"
 #include "analysis/journal_reader.h"
 #include "analysis/reports/report.h"
 #include "analysis/reports/report_text.h"
@@ -84,6 +85,7 @@ class Maker {
       return;
     }
     analysis::Symbolise(*snapshot);
+    analysis::ExplainBackward(*snapshot);
     SnapshotFile file;
     file.journal = process.journal;
     file.pid = process.pid;
