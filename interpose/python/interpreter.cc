@@ -25,8 +25,8 @@ bool ReadVersion(const char* text, Interpreter& interpreter, unsigned& major, un
 // Why the frames of this build cannot be read; nullptr: they can.
 const char* RefusalOf(const ObjectSymbols& symbols, const Layout* layout, unsigned major, unsigned minor) {
   if (layout == nullptr) {
-    return major == 3 && minor < 9 ? "its frames are known from Python 3.9 on"
-                                   : "its frames are known up to Python 3.13";
+    return major < 3 || (major == 3 && minor < 9) ? "its frames are known from Python 3.9 on"
+                                                  : "its frames are known up to Python 3.13";
   }
   // Both exist in such builds only: Include/object.h under Py_REF_DEBUG, under Py_GIL_DISABLED.
   if (symbols.Find("_Py_NegativeRefcount").address != 0) return "it is a debug build, whose structures differ";

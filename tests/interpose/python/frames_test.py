@@ -3,29 +3,17 @@
 usage: frames_test.py CUHEAP PYTHON    exits 77 where there is no such interpreter
 """
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from frames_snapshot import Stacks
+from interpreters import clean_environment, find_python
+
 CUHEAP = str(pathlib.Path(sys.argv[1]).resolve())
 SHAPES = pathlib.Path(__file__).resolve().parent / "shapes.py"
-
-
-def find_python(wanted):
-    """The interpreter of a version such as "3.11" ("system": /usr/bin/python3), or None."""
-    if wanted == "system":
-        return "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else None
-    roots = [pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"]
-    found = sorted(path for root in roots for path in root.glob(f"{wanted}.*/bin/python{wanted}"))
-    return str(found[-1]) if found else None
-
-
-def clean_environment(**changes):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("CUHEAP_", "SIMCUDA_", "LD_", "PYTHON"))}
-    return {**kept, "LC_ALL": "C.UTF-8", **changes}
 
 
 def record(folder, program, *arguments, options=(), **changes):
@@ -36,31 +24,6 @@ def record(folder, program, *arguments, options=(), **changes):
     if done.returncode != 0 or not snapshot.exists():
         raise AssertionError(f"{' '.join(command)} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
     return json.loads(snapshot.read_text(encoding="utf-8"))
-
-
-class Stacks:
-    """Stacks of a snapshot as lists of frames, innermost first: dicts with kind, function, file, line."""
-
-    def __init__(self, snapshot):
-        self.snapshot = snapshot
-        strings, frames, words = snapshot["strings"], snapshot["frames"], snapshot["words"]["frame_kind"]
-        self.frames = [{"kind": words[frames["kind"][i]], "function": strings[frames["function"][i]],
-                        "file": strings[frames["file"][i]], "line": frames["line"][i], "reason": strings[frames["reason"][i]]}
-                       for i in range(len(frames["kind"]))]
-
-    def of(self, stack):
-        return [self.frames[i] for i in self.snapshot["stacks"]["frames"][stack]]
-
-    def python_of(self, stack):
-        return [(f["file"], f["line"], f["function"]) for f in self.of(stack) if f["kind"] == "python"]
-
-    def by_size(self):
-        """{bytes: stack index} of every allocation."""
-        events, words = self.snapshot["events"], self.snapshot["words"]["event_type"]
-        return {events["bytes"][i]: events["stack"][i] for i in range(len(events["type"])) if words[events["type"][i]] == "allocate"}
-
-    def flag(self, name, stack):
-        return stack in self.snapshot["stacks"][name]
 
 
 def is_loop(frame):
