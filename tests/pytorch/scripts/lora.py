@@ -1,5 +1,4 @@
-"""Fine-tunes a small frozen transformer through low-rank adapters, with activation checkpointing and mixed precision
-with a gradient scaler."""
+"""Fine-tunes a small frozen transformer through low-rank adapters, with activation checkpointing and mixed precision."""
 
 import torch
 import torch.nn.functional as F
@@ -69,18 +68,16 @@ def main():
         parameter.requires_grad = ".down." in name or ".up." in name
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trainable, lr=2e-4)
-    scaler = torch.amp.GradScaler("cuda")
 
     for step in range(STEPS):
         tokens = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE + 1)).cuda()
-        with torch.autocast("cuda", dtype=torch.float16):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = model(tokens[:, :-1])
             loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        print(f"step {step}: loss {loss.item():.4f}, scale {scaler.get_scale():.0f}")
+        loss.backward()
+        optimizer.step()
+        print(f"step {step}: loss {loss.item():.4f}")
     print("trainable", sum(parameter.numel() for parameter in trainable))
 
 
