@@ -10,16 +10,24 @@
 
 namespace cuheap::python {
 
-inline std::uint64_t Mix(std::uint64_t hash, std::uint64_t word) {
-  hash = (hash ^ word) * 0xFF51AFD7ED558CCD;
-  return hash ^ (hash >> 32);
+// Both halves of a product, folded: the parts of a fingerprint are independent of each other, so that the processor
+// computes them at once.
+inline std::uint64_t Fold(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-// The first and last 16 bytes of `bytes` bytes at `data` (all of them where they are so few); they overlap if need be.
+// What the content of an object contributes: its first and its last 16 bytes (they overlap in short ones).
+struct Ends {
+  std::uint64_t first[2];
+  std::uint64_t last[2];
+};
+
+// The objects end with a NUL and lie in blocks of at least 8 bytes: 8 bytes from `data` can always be read.
 template <typename Reader>
-[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] inline bool MixEnds(Reader& reader, std::uint64_t data,
-                                                                          std::uint64_t bytes, std::uint64_t& hash) {
-  // The objects end with a NUL and lie in blocks of at least 8 bytes: 8 bytes from the beginning can always be read.
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] inline bool ReadEnds(Reader& reader, std::uint64_t data,
+                                                                           std::uint64_t bytes, Ends& ends) {
   if (!IsPlausible(data) || !reader.MayRead(data, bytes < 8 ? 8 : bytes)) return false;
   const auto word = [&](std::uint64_t at) {
     std::uint64_t value;
@@ -27,11 +35,18 @@ template <typename Reader>
     return value;
   };
   if (bytes < 8) {
-    hash = Mix(hash, bytes == 0 ? 0 : word(0) << (64 - 8 * bytes));
-    return true;
+    ends.first[0] = bytes == 0 ? 0 : word(0) << (64 - 8 * bytes);
+    ends.first[1] = ends.last[0] = ends.last[1] = 0;
+  } else if (bytes < 16) {
+    ends.first[0] = word(0);
+    ends.last[1] = word(bytes - 8);
+    ends.first[1] = ends.last[0] = 0;
+  } else {
+    ends.first[0] = word(0);
+    ends.first[1] = word(8);
+    ends.last[0] = word(bytes - 16);
+    ends.last[1] = word(bytes - 8);
   }
-  hash = Mix(Mix(hash, word(0)), word(bytes - 8));
-  if (bytes >= 16) hash = Mix(Mix(hash, word(8)), word(bytes - 16));
   return true;
 }
 
@@ -89,13 +104,24 @@ inline bool FingerprintOf(Reader& reader, const Interpreter& interpreter, std::u
       !ReadBytes(reader, interpreter, line_table, table)) {
     return false;
   }
-  std::uint64_t hash = Mix(Mix(0x9E3779B97F4A7C15, code), filename);
-  hash = Mix(Mix(hash, name), line_table);
-  hash = Mix(Mix(hash, first_line | (file_string.bytes << 32)), name_string.bytes | (table.bytes << 32));
-  if (!MixEnds(reader, file_string.data, file_string.bytes, hash) ||
-      !MixEnds(reader, name_string.data, name_string.bytes, hash) || !MixEnds(reader, table.data, table.bytes, hash)) {
+  Ends file_ends, name_ends, table_ends;
+  if (!ReadEnds(reader, file_string.data, file_string.bytes, file_ends) ||
+      !ReadEnds(reader, name_string.data, name_string.bytes, name_ends) ||
+      !ReadEnds(reader, table.data, table.bytes, table_ends)) {
     return false;
   }
+  // Odd numbers without a pattern, one for each word.
+  std::uint64_t hash = Fold(code ^ 0x9E3779B97F4A7C15, filename ^ 0xBF58476D1CE4E5B9);
+  hash += Fold(name ^ 0x94D049BB133111EB, line_table ^ 0xD6E8FEB86659FD93);
+  hash += Fold((first_line | (file_string.bytes << 32)) ^ 0xA0761D6478BD642F,
+               (name_string.bytes | (table.bytes << 32)) ^ 0xE7037ED1A0B428DB);
+  // Files of one program begin alike and end differently.
+  hash += Fold(file_ends.first[0] ^ file_ends.last[0] ^ 0x8EBC6AF09C88C6E3, file_ends.last[1] ^ 0x589965CC75374CC3);
+  hash += Fold(name_ends.first[0] ^ 0x1D8E4E27C47D124F, name_ends.last[1] ^ 0xEB44ACCAB455D165);
+  hash += Fold(name_ends.first[1] ^ 0x9C6E6877736C46E3, name_ends.last[0] ^ 0xC2B2AE3D27D4EB4F);
+  hash += Fold(table_ends.first[0] ^ 0xFF51AFD7ED558CCD, table_ends.last[1] ^ 0xC4CEB9FE1A85EC53);
+  hash += Fold(table_ends.first[1] ^ 0x2545F4914F6CDD1D, table_ends.last[0] ^ 0xDA942042E4DD58B5);
+  hash ^= hash >> 32;
   result = hash == 0 ? 1 : hash;
   return true;
 }

@@ -27,7 +27,7 @@ namespace {
 namespace journal = cuheap::journal;
 
 constexpr std::uint64_t kStepBytes = 4096;
-constexpr std::uint32_t kExtents = 6;
+constexpr std::uint32_t kExtents = 7;
 
 // Where extent i lies in the built journal: one page each, after the header.
 constexpr std::uint64_t ExtentOffset(std::uint32_t i) { return journal::kHeaderBytes + i * kStepBytes; }
@@ -54,9 +54,10 @@ void FillHeader(journal::FileHeader* header) {
   header->devices[0].present = 1;
   header->devices[0].total_bytes = std::uint64_t{80} << 30;
   std::strcpy(header->devices[0].name, "Fuzzed");
-  const journal::ExtentKind kinds[kExtents] = {journal::ExtentKind::kEvents,  journal::ExtentKind::kLive,
-                                               journal::ExtentKind::kStacks,  journal::ExtentKind::kModules,
-                                               journal::ExtentKind::kThreads, journal::ExtentKind::kNotes};
+  const journal::ExtentKind kinds[kExtents] = {journal::ExtentKind::kEvents,    journal::ExtentKind::kLive,
+                                               journal::ExtentKind::kStacks,    journal::ExtentKind::kModules,
+                                               journal::ExtentKind::kThreads,   journal::ExtentKind::kNotes,
+                                               journal::ExtentKind::kPythonCode};
   for (std::uint32_t i = 0; i < kExtents; ++i) {
     header->extents[i] = {static_cast<std::uint32_t>(kinds[i]), 1, ExtentOffset(i), kStepBytes};
   }
@@ -97,10 +98,12 @@ void FillTables(std::vector<std::uint64_t>& words) {
   slot->sequence = 2;
 
   auto* stack = At<journal::StackHeader>(words, ExtentOffset(2) + 8);
-  stack->depth = 2;
+  stack->depth = 4;
   auto* frames = At<std::uint64_t>(words, ExtentOffset(2) + 8 + sizeof(journal::StackHeader));
   frames[0] = (std::uint64_t{1} << journal::kModuleShift) | 0x1234;
   frames[1] = 0x401000;
+  frames[2] = journal::MakePythonWord(1, false, 3);
+  frames[3] = journal::MakePythonWord(2, true, 1);
   stack->commit = journal::kStackCommitted;
 
   auto* module = At<journal::ModuleRecord>(words, ExtentOffset(3));
@@ -123,26 +126,47 @@ void FillTables(std::vector<std::uint64_t>& words) {
   note->commit = 1;
 }
 
+// Two code objects: one of 3.12 and one of 3.9, whose line tables differ.
+void FillPythonCode(std::vector<std::uint64_t>& words) {
+  const auto put = [&](std::uint64_t offset, std::uint32_t number, std::uint16_t version, const std::string& table) {
+    auto* code = At<journal::PythonCodeHeader>(words, offset);
+    const std::string text = "/srv/train.py" + std::string("Model.forward") + table;
+    code->first_line = 7;
+    code->python_version = version;
+    code->filename_bytes = 13;
+    code->name_bytes = 13;
+    code->line_table_bytes = static_cast<std::uint32_t>(table.size());
+    code->bytes = static_cast<std::uint32_t>((sizeof(journal::PythonCodeHeader) + text.size() + 7) / 8 * 8);
+    std::memcpy(static_cast<void*>(code + 1), text.data(), text.size());
+    code->commit = number;
+    return offset + code->bytes;
+  };
+  const std::uint64_t next = put(ExtentOffset(6), 1, 0x030C, std::string("\xF0\x02\0\0\0\xD8\x04\x0A", 8));
+  put(next, 2, 0x0309, std::string("\x00\x01\x02\x01", 4));
+}
+
 std::vector<std::uint64_t> WholeJournal() {
   std::vector<std::uint64_t> words(ExtentOffset(kExtents) / sizeof(std::uint64_t));
   FillHeader(At<journal::FileHeader>(words, 0));
   FillEvents(words);
   FillTables(words);
+  FillPythonCode(words);
   return words;
 }
 
-// Regions 0 to 5 are the extents, 6 the first of the extent list, 7 the header's own fields, 8 its devices. Steps of
-// 8 bytes, so that two bytes of offset reach everywhere that matters.
+// Regions 0 to 5 and 9 are the extents, 6 the first of the extent list, 7 the header's own fields, 8 its devices.
 std::uint64_t PlaceOf(unsigned region, std::uint64_t offset) {
-  switch (region % 9) {
+  switch (region % 10) {
     case 6:
       return offsetof(journal::FileHeader, extents) + offset % (sizeof(journal::Extent) * (kExtents + 2));
     case 7:
       return offset % offsetof(journal::FileHeader, devices);
     case 8:
       return offsetof(journal::FileHeader, devices) + offset % (2 * sizeof(journal::DeviceRecord));
+    case 9:
+      return ExtentOffset(6) + offset % kStepBytes;
     default:
-      return ExtentOffset(region % 9) + offset % kStepBytes;
+      return ExtentOffset(region % 10) + offset % kStepBytes;
   }
 }
 
