@@ -36,9 +36,9 @@ class WithoutInstalling(unittest.TestCase):
 
     def call(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         words = [str(self.tools / command[0]), *command[1:]]
-        variables = {**os.environ, "CUHEAP_CACHE": str(self.cache), "CUDA_HOME": "",
+        inherited = {name: value for name, value in os.environ.items() if name != "CUHEAP_TORCH_PYTHON"}
+        variables = {**inherited, "CUHEAP_CACHE": str(self.cache), "CUDA_HOME": "",
                      "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", **environment}
-        variables.pop("CUHEAP_TORCH_PYTHON", None)
         return subprocess.run(words, env=variables, capture_output=True, text=True, check=False, cwd=self.folder,
                               stdin=subprocess.DEVNULL)
 
@@ -64,7 +64,15 @@ class WithoutInstalling(unittest.TestCase):
         self.assertNotIn("torch", done.stderr)
 
     def test_the_two_commands_stop_before_they_build(self) -> None:
-        self.assert_listed(self.call("quickstart", "--no-install"), "libabsl-dev")
+        done = self.call("quickstart", "--no-install")
+        self.assert_listed(done, "libabsl-dev")
+        self.assertNotIn("torch", done.stderr)
+        done = self.call("quickstart", "--pytorch", "--no-install")
+        self.assert_listed(done, "libabsl-dev", "torch==2.15.0", "5 GB")
+        self.assertNotIn("transformers", done.stderr)
+        done = self.call("quickstart", "--pytorch", "--no-install", CUHEAP_TORCH_PYTHON="/usr/bin/python3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no CUDA build of PyTorch", done.stderr)
         self.assert_listed(self.call("test", "--no-install"), "libgtest-dev", "torch")
         self.assert_listed(self.call("test", "--no-install", "--full", "--no-pytorch"), "libgtest-dev")
 
@@ -123,7 +131,7 @@ class TheTable(unittest.TestCase):
             with self.subTest(row=row):
                 self.assertEqual(len(row), 5)
                 step, kind, name, test, why = (cell.strip() for cell in row)
-                self.assertIn(step, ("run", "test", "full", "torch"))
+                self.assertIn(step, ("run", "test", "full", "torch", "scripts"))
                 self.assertIn(kind, ("deb", "pip"))
                 self.assertTrue(name and test and why)
                 self.assertEqual("==" in name, kind == "pip", "what PyPI gives is pinned")

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "analysis/backward.h"
+
 namespace cuheap::analysis {
 namespace {
 
@@ -22,11 +24,16 @@ FrameworkStacks::Facts FactsOf(const Snapshot& snapshot, const Stack& stack) {
   const auto text = [&](std::uint32_t string) {
     return string < snapshot.strings.size() ? std::string_view(snapshot.strings[string]) : std::string_view();
   };
+  facts.backward = stack.backward != 0;
   for (const std::uint32_t index : stack.frames) {
     if (index >= snapshot.frames.size()) continue;
     const Frame& frame = snapshot.frames[index];
     const std::string_view function = text(frame.function);
     if (frame.kind == FrameKind::kPython) {
+      if (text(frame.reason).starts_with(kForwardOf)) {
+        facts.backward = true;
+        continue;
+      }
       facts.python = true;
       const std::string_view file = text(frame.file);
       if (IsOptimizerStep(function, file)) {

@@ -31,7 +31,7 @@ bool MakesData(std::string_view operation);
 class FrameworkStacks {
  public:
   struct Facts {
-    bool python = false;          // has Python frames
+    bool python = false;          // Python ran (frames of the forward pass that were added to a backward one don't count)
     bool optimizer_step = false;  // within an optimizer's step
     bool backward = false;        // within a backward pass
     bool module_call = false;     // within the call of an nn.Module

@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint64_t kScalarBytes = 512;  // what PyTorch rounds a single number to
 constexpr std::size_t kFewestKeptUses = 3;
 constexpr std::size_t kFewestResults = 2;
+constexpr double kMost = 0.6, kNearlyAll = 0.95;
 constexpr std::size_t kNoUnit = std::numeric_limits<std::size_t>::max();
 
 // A way into a model, on one device and thread.
@@ -26,8 +27,10 @@ struct Unit {
   std::map<std::uint32_t, std::size_t> kept_by_stack;
   std::size_t results = 0;  // stacks that keep the result of an operator again and again
 
-  bool kept_whole(double least) const {
-    return kept_uses >= kFewestKeptUses && static_cast<double>(outlived_kept) >= least * static_cast<double>(outlived);
+  // Nearly all that outlived its uses; of data, part is enough: a graph keeps the batch, but not always the targets.
+  bool kept_enough() const {
+    return kept_uses >= kFewestKeptUses &&
+           (results == 0 || static_cast<double>(outlived_kept) >= kMost * static_cast<double>(outlived));
   }
 };
 
@@ -133,7 +136,7 @@ class GraphFinder {
       const Unit &first = units_[pair.first], &second = units_[pair.second];
       // Data is a part of the graph that uses it next, not of the one before.
       if (second.results == 0 && second.ends_in_scalar == 0) continue;
-      if (!first.kept_whole(kMost) || !second.kept_whole(kMost)) continue;
+      if (!first.kept_enough() || !second.kept_enough()) continue;
       if (5 * count >= 4 * std::min(first.kept_uses, second.kept_uses)) leader[find(pair.first)] = find(pair.second);
     }
     for (std::size_t unit = 0; unit < leader.size(); ++unit) leader[unit] = find(unit);
@@ -150,11 +153,12 @@ class GraphFinder {
       bool with_loss = false, whole = true;
       for (const std::size_t member : members) {
         const Unit& unit = units_[member];
+        whole = whole && unit.kept_enough();
         results += unit.results;
+        if (unit.results == 0) continue;
         outlived += unit.outlived;
         outlived_kept += unit.outlived_kept;
-        whole = whole && unit.kept_whole(kMost);
-        with_loss = with_loss || (unit.results != 0 && 2 * unit.ends_in_scalar >= unit.kept_uses);
+        with_loss = with_loss || 2 * unit.ends_in_scalar >= unit.kept_uses;
       }
       const double share = outlived == 0 ? 0 : static_cast<double>(outlived_kept) / static_cast<double>(outlived);
       if (whole && results >= kFewestResults && share >= (with_loss ? kMost : kNearlyAll))
@@ -188,8 +192,6 @@ class GraphFinder {
     if (shared && entry->way.size() > 1) graph.caller = entry->way[1];
     return graph;
   }
-
-  static constexpr double kMost = 0.6, kNearlyAll = 0.95;
 
   const LineTable& lines_;
   const FrameworkStacks& stacks_;

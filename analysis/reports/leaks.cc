@@ -30,6 +30,7 @@ struct Group {
   Scope scope;
   std::uint32_t line = 0, caller = 0;
   bool from_pytorch = false;
+  bool backward = false;  // made by backward passes: a line of the forward pass may be known for them
   std::string library;
   std::vector<const Block*> all;
 };
@@ -41,17 +42,19 @@ Number Median(std::vector<Number>& numbers) {
   return *middle;
 }
 
-std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
-  std::map<std::tuple<Scope, std::uint32_t, bool>, Group> groups;
+std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks) {
+  std::map<std::tuple<Scope, std::uint32_t, bool, bool>, Group> groups;
   for (const Block& block : blocks.program) {
     if (block.allocator == Allocator::kCuheap || block.kind == AllocationKind::kImported) continue;
     const Scope scope{Blocks::OnHost(block.kind), Blocks::OnHost(block.kind) ? 0 : block.device};
     const std::uint32_t line = lines.OfStack(block.stack);
     const bool from_pytorch = block.in_framework_cache();
-    Group& group = groups[{scope, line, from_pytorch}];
+    const bool backward = block.framework_tensor() && stacks.Of(block.stack).backward;
+    Group& group = groups[{scope, line, from_pytorch, backward}];
     group.scope = scope;
     group.line = line;
     group.from_pytorch = from_pytorch;
+    group.backward = backward;
     if (group.library.empty()) group.library = lines.LibraryOfStack(block.stack);
     group.all.push_back(&block);
   }
@@ -59,6 +62,11 @@ std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines) {
   result.reserve(groups.size());
   for (auto& [key, group] : groups) result.push_back(std::move(group));
   return result;
+}
+
+// The group's facts, without its blocks.
+Group Without(const Group& group) {
+  return {group.scope, group.line, group.caller, group.from_pytorch, group.backward, group.library, {}};
 }
 
 class LeakFinder {
@@ -104,7 +112,7 @@ class LeakFinder {
 
   std::vector<LeakFinding> Find() {
     JudgeGraphs();
-    for (const Group& group : GroupBlocks(blocks_, lines_)) Judge(group);
+    for (const Group& group : GroupBlocks(blocks_, lines_, stacks_)) Judge(group);
     for (LeakFinding& finding : findings_) finding.cause = CauseOf(finding);
     JoinGradients();
     FindCompanions();
@@ -204,8 +212,8 @@ class LeakFinder {
       const std::uint32_t caller = callers.size() > common ? callers[common] : 0;
       const auto [entry, added] = parts.try_emplace(caller);
       if (added) {
-        entry->second = {group.scope,        group.line,    caller == 0 ? group.caller : caller,
-                         group.from_pytorch, group.library, {}};
+        entry->second = Without(group);
+        if (caller != 0) entry->second.caller = caller;
       }
       entry->second.all.push_back(block);
     }
@@ -316,7 +324,7 @@ class LeakFinder {
   }
 
   static Group Together(const Group& group, const std::vector<Group>& parts) {
-    Group together{group.scope, group.line, group.caller, group.from_pytorch, group.library, {}};
+    Group together = Without(group);
     for (const Group& part : parts) together.all.insert(together.all.end(), part.all.begin(), part.all.end());
     std::sort(together.all.begin(), together.all.end(), std::less<>());  // they lie in one vector, by time
     return together;

@@ -23,8 +23,8 @@ struct NotObserved {
   std::string text;  // one sentence
 };
 
-// Losses first, then holes, then limits; each in a fixed order. `tensors_missing`: some memory was asked for by PyTorch's
-// allocator, so that the limits that concern it apply.
+// Losses first, then holes, then limits; each in a fixed order. `tensors_missing`: some memory was asked for by
+// PyTorch's allocator, so that the limits that concern it apply.
 std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, const LineTable& lines, bool tensors_missing);
 
 }  // namespace cuheap::analysis

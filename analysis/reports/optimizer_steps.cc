@@ -107,4 +107,43 @@ OptimizerSteps FindOptimizerSteps(const Events& events, const FrameworkStacks& s
   return Finder(events, stacks).Find();
 }
 
+std::vector<std::int64_t> FindGradientSteps(const Blocks& blocks, const FrameworkStacks& stacks) {
+  std::vector<std::uint64_t> others;  // positions of allocations outside of backward passes
+  std::vector<const Block*> gradients;
+  for (const Block& block : blocks.program) {
+    if (!block.framework_tensor() || block.allocated_at == 0) continue;
+    const FrameworkStacks::Facts& facts = stacks.Of(block.stack);
+    if (!facts.backward)
+      others.push_back(block.allocated_at);
+    else if (!facts.python && block.freed_at != kNoPosition)
+      gradients.push_back(&block);
+  }
+  std::sort(others.begin(), others.end());
+  const auto next = [&](std::uint64_t at) {
+    const auto found = std::upper_bound(others.begin(), others.end(), at);
+    return found == others.end() ? kNoPosition : *found;
+  };
+  std::erase_if(gradients, [&](const Block* block) { return next(block->allocated_at) > block->freed_at; });
+  std::sort(gradients.begin(), gradients.end(),
+            [](const Block* a, const Block* b) { return a->freed_at < b->freed_at; });
+  struct Burst {
+    std::uint64_t until = 0;  // position of the next allocation
+    std::int64_t end_ns = 0;
+    std::size_t blocks = 0;
+  };
+  std::vector<Burst> bursts;
+  std::size_t most = 0;
+  for (const Block* block : gradients) {
+    if (bursts.empty() || block->freed_at > bursts.back().until) bursts.push_back({next(block->freed_at), 0, 0});
+    bursts.back().end_ns = block->freed_ns;
+    most = std::max(most, ++bursts.back().blocks);
+  }
+  // The interpreter frees the last ones, if nothing is allocated after them: no step of the loop.
+  std::erase_if(bursts, [&](const Burst& burst) { return 2 * burst.blocks < most || burst.until == kNoPosition; });
+  if (bursts.size() < kFewestCalls) return {};
+  std::vector<std::int64_t> ends;
+  for (const Burst& burst : bursts) ends.push_back(burst.end_ns);
+  return ends;
+}
+
 }  // namespace cuheap::analysis

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/reports/blocks.h"
 #include "analysis/reports/framework_frames.h"
 #include "analysis/snapshot.h"
 
@@ -21,10 +22,16 @@ struct OptimizerSteps {
 // accumulation). It is seen by what it allocates: temporaries, and in the first step the optimizer's state. The
 // allocations of one call follow each other; the next call comes after others. Of several optimizers (or of several
 // places that call one) the place that calls most often gives the steps; of equals the last one.
-// Some allocate nothing after the first step (SGD, fused AdamW): then there are no steps from here.
+// Some allocate nothing after the first step (SGD, fused AdamW). Then the gradients are asked: the first backward pass
+// of a step makes them, further ones add to them in place, and zero_grad() frees them all at once, unless it is told to
+// keep them (set_to_none=False).
 // A loop may go on after the optimizer (validation, logging): what it does there in most steps, and not before the
 // first call, belongs to the step that the call ends; the step then lasts until the end of that.
 OptimizerSteps FindOptimizerSteps(const Events& events, const FrameworkStacks& stacks);
+
+// The ends of steps by what zero_grad() frees: blocks of backward passes that outlived the pass. Ascending; empty:
+// none.
+std::vector<std::int64_t> FindGradientSteps(const Blocks& blocks, const FrameworkStacks& stacks);
 
 }  // namespace cuheap::analysis
 

@@ -15,8 +15,8 @@ using Json = nlohmann::ordered_json;
 // The words of this format: they never change their meaning.
 constexpr std::array<std::string_view, 6> kVerdicts = {"out_of_memory", "leaks",        "growing",
                                                        "no_leaks",      "nothing_seen", "incomplete"};
-constexpr std::array<std::string_view, 5> kStepSources = {"none", "marks", "optimizer", "synchronization",
-                                                          "allocation"};
+constexpr std::array<std::string_view, 6> kStepSources = {"none",      "marks",           "optimizer",
+                                                          "gradients", "synchronization", "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
 constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
 constexpr std::array<std::string_view, 8> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",

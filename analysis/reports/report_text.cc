@@ -82,6 +82,8 @@ class Renderer {
         return count + ", marked by cuheap_step()";
       case StepSource::kOptimizer:
         return count + ", by optimizer.step" + (line == 0 ? "" : " at " + where);
+      case StepSource::kGradients:
+        return count + ", by the gradients that zero_grad frees";
       case StepSource::kSynchronization:
         return count + ", one each time " + where + " waits for the device";
       case StepSource::kAllocation:

@@ -203,6 +203,17 @@ Steps FromOptimizer(const Events& events, const AllocationClock& clock, const Fr
   return {StepSource::kOptimizer, std::move(found.boundaries_ns), found.stack, agreement};
 }
 
+Steps FromGradients(const Blocks& blocks, const AllocationClock& clock, const FrameworkStacks& stacks) {
+  Steps steps;
+  steps.boundaries_ns = FindGradientSteps(blocks, stacks);
+  if (steps.boundaries_ns.empty()) return {};
+  steps.source = StepSource::kGradients;
+  const Intervals intervals = clock.Between(steps.boundaries_ns, kAllThreads);
+  steps.agreement = Agreement(intervals.signatures);
+  clock.Complete(steps.boundaries_ns, intervals, kAllThreads);
+  return steps;
+}
+
 void FromSynchronizations(const Events& events, const AllocationClock& clock, StepClocks& clocks) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Candidate> groups;
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -289,6 +300,7 @@ StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks, const Frame
   StepClocks clocks;
   clocks.main = FromMarks(snapshot.events, clock);
   if (clocks.main.source == StepSource::kNone) clocks.main = FromOptimizer(snapshot.events, clock, stacks);
+  if (clocks.main.source == StepSource::kNone) clocks.main = FromGradients(blocks, clock, stacks);
   if (clocks.main.source == StepSource::kNone) FromSynchronizations(snapshot.events, clock, clocks);
   if (clocks.main.source == StepSource::kNone) {
     clocks.main = FromAllocations(blocks, clock);

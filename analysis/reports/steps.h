@@ -17,6 +17,7 @@ enum class StepSource : std::uint8_t {
   kNone,             // no steps were found: growth is told over time only
   kMarks,            // the program calls cuheap_step()
   kOptimizer,        // PyTorch's Optimizer.step, see optimizer_steps.h
+  kGradients,        // gradients that PyTorch's zero_grad frees, likewise
   kSynchronization,  // one recurring context-wide synchronisation (of one stack and thread)
   kAllocation,       // one recurring allocation (of one stack) whose blocks are freed again
 };
@@ -47,7 +48,8 @@ struct StepClocks {
 };
 
 // Note [How steps are found]
-// Marks win, and hold for all threads. Else what PyTorch's optimizer allocates tells the steps. Else every (stack,
+// Marks win, and hold for all threads. Else what PyTorch's optimizer allocates, or what zero_grad() frees, tells the
+// steps. Else every (stack,
 // thread) that synchronised a context at least three times is a candidate; between two of its synchronisations the
 // thread allocates at a set of stacks; the candidate whose intervals agree (most have the most common set) is the
 // loop's. A loop that synchronises several times a step (without stacks these cannot be told apart) shows as sets that

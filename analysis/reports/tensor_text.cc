@@ -105,6 +105,8 @@ bool TensorText::Stack(std::uint32_t stack) {
   };
   std::vector<Row> rows;
   bool python = false;
+  if (const std::uint32_t node = snapshot.stacks[stack].backward; node != 0)
+    rows.push_back({"backward of the line: " + ShortFunction(snapshot.strings[node], 40), "", false});
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const Frame& frame = snapshot.frames[frames[i]];
     const std::string& function = snapshot.strings[frame.function];
@@ -117,7 +119,7 @@ bool TensorText::Stack(std::uint32_t stack) {
       rows.push_back({ShortFunction(function, 40),
                       ShortPath(file, FolderOf(report_, file), 50, canvas_.utf8()) + ":" + std::to_string(frame.line),
                       i == chosen});
-    } else if (!python && !OperatorOf(function).empty()) {
+    } else if (!python && snapshot.stacks[stack].backward == 0 && !OperatorOf(function).empty()) {
       rows.assign(1, {ShortFunction(function, 40), "", false});  // the outermost operator
     }
   }

@@ -70,9 +70,31 @@ TEST_F(OptimizerStepsTest, OfTwoOptimizersTheOneThatStepsMostOften) {
   EXPECT_EQ(Main().count(), 12u);
 }
 
-// SGD without momentum works in place.
-TEST_F(OptimizerStepsTest, AnOptimizerThatAllocatesNothingLeavesItToWhatRecurs) {
-  for (int step = 0; step < 12; ++step) ForwardAndBackward();
+// SGD without momentum works in place. Three passes add to the gradients of a step.
+TEST_F(OptimizerStepsTest, AnOptimizerThatAllocatesNothingLeavesItToTheGradients) {
+  std::vector<std::int64_t> middles;
+  for (int step = 0; step < 12; ++step) {
+    ForwardAndBackward();
+    for (int pass = 0; pass < 2; ++pass) {
+      training_.Free(training_.ForwardPass(41));
+      training_.Temporary(training_.Backward("AddmmBackward0"), 4096);
+    }
+    middles.push_back(program_.now_ns());
+    training_.ZeroGrad();
+  }
+  training_.Temporary(training_.Loop("randn", 70), 4096);
+  const Steps steps = Main();
+  EXPECT_EQ(steps.source, StepSource::kGradients);
+  ASSERT_EQ(steps.count(), 12u);
+  for (std::uint32_t step = 1; step <= 12; ++step) EXPECT_EQ(steps.StepOf(middles[step - 1]), step);
+}
+
+// zero_grad(set_to_none=False) keeps them.
+TEST_F(OptimizerStepsTest, WithoutEitherWhatRecursIsTaken) {
+  for (int step = 0; step < 12; ++step) {
+    training_.Free(training_.ForwardPass(41));
+    training_.Temporary(training_.Backward("AddmmBackward0"), 4096);
+  }
   const Steps steps = Main();
   EXPECT_EQ(steps.source, StepSource::kAllocation);
   EXPECT_EQ(steps.count(), 12u);

@@ -91,10 +91,11 @@ class SyntheticTraining {
   }
   // Gradients, new in each pass: zero_grad() sets them to None.
   void BackwardPass(const std::vector<std::uint64_t>& saved) {
-    Free(gradients_);
+    ZeroGrad();
     gradients_ = {Tensor(Backward("AddmmBackward0"), kWeights), Tensor(Backward("TBackward0"), kWeights)};
     Free(saved);
   }
+  void ZeroGrad() { Free(std::exchange(gradients_, {})); }
   void SetUp() {
     for (int i = 0; i < 2; ++i) parameters_.push_back(Tensor(Loop("to", 30), kWeights));
   }
