@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace cuheap {
@@ -53,8 +54,9 @@ Router::Router(const DriverFunctions& driver, bool complete, const options::Opti
     : driver_(driver),
       barrier_(options.free_barrier),
       helper_(driver_, captures_, *this),
-      memory_(driver_, helper_, std::chrono::milliseconds(options.sync_deadline_ms)) {
-  if (complete && options.mode == options::Mode::kDefault) {
+      memory_(driver_, helper_, std::chrono::milliseconds(options.sync_deadline_ms)),
+      pool_mode_(options.mode == options::Mode::kPool) {
+  if (complete && options.mode != options::Mode::kObserve) {
     pool_ = std::make_unique<SyncPool>(memory_, static_cast<SyncPoolObserver*>(this), PoolOptions(options));
     if (options.stream_pool && driver_.HasStreamOrdered()) {
       streams_ =
@@ -111,8 +113,28 @@ void Router::RecordAllocation(CUresult result, recorder::Allocation allocation, 
   }
   DeviceSeen(place.device);
   if (IsHostVisible(allocation.kind)) barrier_.HostMemoryAdded();
+  if (pool_mode_) NoteCacheInPoolMode(allocation);
   if ((allocation.flags & journal::kServedFromPool) == 0) recorder::Count(journal::Counter::kForwarded);
   recorder::Allocated(allocation);
+}
+
+// PyTorch's own cache asks for whole segments, by cuMemAlloc or as mapped memory: --pool did not take.
+void Router::NoteCacheInPoolMode(const recorder::Allocation& allocation) {
+  if ((allocation.flags & journal::kCallerIsPyTorch) == 0) return;
+  if (allocation.kind != journal::AllocationKind::kDevice && allocation.kind != journal::AllocationKind::kVirtual)
+    return;
+  if (cache_noted_.exchange(true, std::memory_order_relaxed)) return;
+  const char* wins = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
+  const char* general = std::getenv("PYTORCH_ALLOC_CONF");
+  char text[220];
+  if (wins != nullptr || general != nullptr) {
+    std::snprintf(text, sizeof(text),
+                  "PyTorch uses its own cache all the same: %s is now \"%.100s\" (set by the program?)",
+                  wins != nullptr ? "PYTORCH_CUDA_ALLOC_CONF" : "PYTORCH_ALLOC_CONF", wins != nullptr ? wins : general);
+  } else {
+    std::snprintf(text, sizeof(text), "PyTorch uses its own cache all the same: PYTORCH_CUDA_ALLOC_CONF is not set");
+  }
+  recorder::Note(journal::NoteCode::kPoolNotTaken, text);
 }
 
 recorder::FreeToken Router::Freeing(std::uint64_t address, std::uint64_t stream, journal::AllocationKind kind) {

@@ -188,6 +188,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
  private:
   bool MayServeAnything(const Place& place) const;
   bool BeginsLiveBlock(CUdeviceptr address) const;
+  void NoteCacheInPoolMode(const recorder::Allocation& allocation);
   CUresult FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, const StreamRef* stream);
   void TrimStreamPools();
   void PassThrough(CUresult reason);
@@ -223,6 +224,8 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   DriverMemory memory_;
   std::unique_ptr<SyncPool> pool_;
   std::unique_ptr<StreamService> streams_;
+  const bool pool_mode_;
+  std::atomic<bool> cache_noted_{false};
   std::atomic<std::uint64_t> stream_reserved_[64] = {};  // bytes, by device
   std::atomic<bool> pass_through_{false};
   std::atomic<std::uint64_t> devices_seen_{0};  // bit by ordinal

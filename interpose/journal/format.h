@@ -376,6 +376,7 @@ enum class NoteCode : std::uint16_t {
   kJournalPlace = 11,     // the journal lies on a network file system: text = which
   kPythonOff = 12,        // Python frames are off: text = reason
   kTensorReports = 13,    // tensors inside a framework's cache are not reported to us, or not all: text = why
+  kPoolNotTaken = 14,     // a framework uses a cache of its own although CUHEAP_MODE=pool: text = which, and why
 };
 
 struct NoteRecord {

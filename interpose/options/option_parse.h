@@ -15,7 +15,7 @@ namespace cuheap::options {
 using Text = std::string_view;
 using Flag = bool;
 using Number = std::uint64_t;
-enum class Mode { kDefault, kObserve };
+enum class Mode { kDefault, kPool, kObserve };
 enum class Barrier { kAuto, kAlways, kNever };
 using Bytes = std::uint64_t;
 
@@ -44,8 +44,9 @@ inline bool Parse(std::string_view text, Range, Flag* value, const char** remedy
 
 inline bool Parse(std::string_view text, Range, Mode* value, const char** remedy) {
   if (text == "default") return *value = Mode::kDefault, true;
+  if (text == "pool") return *value = Mode::kPool, true;
   if (text == "observe") return *value = Mode::kObserve, true;
-  *remedy = text == "pool" ? "the pool mode is not there yet: use default or observe" : "use default or observe";
+  *remedy = "use default, pool or observe";
   return false;
 }
 

@@ -58,7 +58,7 @@ TEST(Options, AnEmptyTextIsTheDefault) {
 
 TEST(Options, WhatIsNotUnderstoodIsNamedWithARemedy) {
   const std::map<std::string, std::string> bad = {
-      {"CUHEAP_MODE", "pool"},           {"CUHEAP_MODE ", ""},
+      {"CUHEAP_MODE", "cache"},          {"CUHEAP_MODE ", ""},
       {"CUHEAP_STACK_DEPTH", "0"},       {"CUHEAP_STACK_DEPTH", "-1"},
       {"CUHEAP_EVENT_MEMORY", "1t"},     {"CUHEAP_QUARANTINE_LIMIT", "99999999999999999999"},
       {"CUHEAP_SYNC_DEADLINE_MS", "1s"}, {"CUHEAP_PACK", "maybe"},

@@ -38,6 +38,7 @@ Examples:
   cuheap run -- python train.py --epochs 3
   cuheap run -o first.json -- ./train          the snapshot's name
   cuheap run --observe -- ./train              record only; the program keeps the driver's own memory
+  cuheap run --pool -- python train.py         no cache of PyTorch's own: every tensor from cuheap's pool
   cuheap run --simulate=h100 -- ./train        no GPU: a simulated one
   cuheap run --stacks=off -- ./serve           cheapest: totals, but no lines
 
@@ -65,7 +66,7 @@ Example:
 
 std::string SnapshotHelp() { return "A snapshot made by cuheap run, or a folder with snapshots; - is standard input"; }
 
-// --pool and the commands of later versions are known by name, so that they get an answer and not "unknown".
+// The commands of later versions are known by name, so that they get an answer and not "unknown".
 constexpr std::pair<const char*, const char*> kNotYet[] = {
     {"top", "live view"},
     {"snapshot", "snapshot of a running process"},
@@ -232,7 +233,10 @@ class Parser {
         ->type_name("FILE");
     run_->add_flag("-q,--quiet", options_.run.quiet, "Say nothing when the program ended (errors are still said)");
     run_->add_flag("--observe", observe_, "Record only: every allocation goes to the driver as it is");
-    run_->add_flag("--pool", pool_, "Serve frameworks' tensors from cuheap's pool (not there yet)");
+    run_->add_flag("--pool", pool_,
+                   "Bypass the caches of PyTorch, JAX and TensorFlow: every tensor is one allocation, served from "
+                   "cuheap's pool and seen with its stream. PyTorch's memory_snapshot(), MemPool and sharing of tensors "
+                   "between processes are not available then");
     AddLibraryOptions();
     run_->add_option("--journal-dir", options_.run.journal_folder,
                      "Where the journal goes: a local folder with space (default: chosen)")
@@ -294,7 +298,7 @@ class Parser {
       case options::Kind::kBytes:
         return "BYTES";
       case options::Kind::kMode:
-        return "default|observe";
+        return "default|pool|observe";
       case options::Kind::kBarrier:
         return "auto|always|never";
       case options::Kind::kText:
@@ -313,7 +317,7 @@ class Parser {
     for (const options::Description& option : options::kDescriptions) {
       std::string& value = library_values_[option.variable];
       const bool stacks = std::string_view(option.variable) == "CUHEAP_STACKS";
-      if (std::string_view(option.variable) == "CUHEAP_MODE" && observe_) value = "observe";
+      if (std::string_view(option.variable) == "CUHEAP_MODE" && (observe_ || pool_)) value = pool_ ? "pool" : "observe";
       const char* inherited = std::getenv(option.variable);
       const char* remedy = "";
       if (!value.empty()) {
@@ -371,8 +375,12 @@ class Parser {
 
   Command FinishRun() {
     RunOptions& run = options_.run;
-    if (pool_)
-      return Error("--pool is not there yet: without it PyTorch keeps its own cache, and its segments are seen", "run");
+    if (pool_ && observe_) return Error("--pool serves, --observe does not: use one of them", "run");
+    if (const auto served = library_values_.find("CUHEAP_STREAM_POOL");
+        pool_ && served != library_values_.end() && !served->second.empty() && served->second != "1") {
+      return Error("--pool needs --stream-pool 1", "run");
+    }
+    run.pool = pool_;
     if (run.command.empty() || run.command[0].empty()) return Error("no program given", "run");
     if (const std::string problem = SetLibraryOptions(); !problem.empty()) return Error(problem, "run");
     const auto set = [&](const char* variable, const std::string& value) {

@@ -17,6 +17,7 @@ struct RunOptions {
   std::string journal_folder;        // --journal-dir; empty: chosen
   bool quiet = false;
   bool simulate = false;
+  bool pool = false;  // --pool: frameworks' caches are bypassed (tools/cuheap/pool_mode.h)
   // For the preload library and the simulated CUDA: environment variables.
   std::vector<std::pair<std::string, std::string>> environment;
 };

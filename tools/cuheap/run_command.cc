@@ -14,6 +14,7 @@
 #include "tools/cuheap/install_layout.h"
 #include "tools/cuheap/journal_folder.h"
 #include "tools/cuheap/message.h"
+#include "tools/cuheap/pool_mode.h"
 #include "tools/cuheap/snapshot_files.h"
 #include "tools/cuheap/supervisor.h"
 
@@ -38,6 +39,9 @@ std::string WhyNotWritable(const std::string& output) {
 
 void SayResult(const SnapshotResult& result, bool quiet) {
   for (const std::string& problem : result.problems) Say(problem);
+  for (const SnapshotFile& file : result.files) {
+    for (const std::string& warning : file.warnings) Say(analysis::Printable(warning));
+  }
   if (quiet || result.files.empty()) return;
   const SnapshotFile& main = result.files.front();
   SayLines(analysis::Printable(main.program) + " (process " + std::to_string(main.pid) + "): " + main.summary + "\ncuheap report " +
@@ -101,6 +105,14 @@ int Run(const RunOptions& options) {
   changes.variables = options.environment;
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+
+  if (options.pool) {
+    PoolPlan plan = PlanPool(environment);
+    if (!options.quiet) {
+      for (const std::string& message : plan.messages) Say(message);
+    }
+    changes.variables.insert(changes.variables.end(), plan.variables.begin(), plan.variables.end());
+  }
 
   const Outcome outcome = Supervise(options.command, MakeChildEnvironment(environment, changes));
   if (outcome.start_error != 0) {

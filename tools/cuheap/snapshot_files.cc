@@ -110,6 +110,9 @@ class Maker {
       result_.problems.emplace_back(written.message());
       return;
     }
+    for (const analysis::Note& note : snapshot->notes) {
+      if (note.code == "pool_not_taken") file.warnings.push_back("--pool did not take: " + note.text);
+    }
     const analysis::Report report = analysis::MakeReport(*snapshot);
     file.summary = analysis::RenderSummary(report);
     file.leaks = report.leak_count() != 0;

@@ -22,6 +22,7 @@ struct SnapshotFile {
   std::string journal;
   std::string summary;  // lines as RenderSummary gives them
   std::string program;  // file name of the executable
+  std::vector<std::string> warnings;  // one line each, to be said even when nothing else is
   std::uint64_t pid = 0;
   bool is_main = false;
   bool running = false;  // the process had not ended

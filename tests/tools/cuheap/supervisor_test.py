@@ -124,7 +124,7 @@ class Statuses(Layout):
         touch = ["touch", str(self.work / "started")]
         missing = str(self.work / "missing")
         for options in (["--no-such-option"], ["-o"], ["-o", missing + "/x.json"], ["-o", str(self.work)], ["--stacks", "maybe"], ["--stack-depth", "0"],
-                        ["--journal-dir", missing], ["--pool"], ["--simulate=a100"], ["--simulate-devices", "2"], ["--simulate", "--simulate-devices", "99"],
+                        ["--journal-dir", missing], ["--simulate=a100"], ["--simulate-devices", "2"], ["--simulate", "--simulate-devices", "99"],
                         ["--free-barrier=perhaps"], ["--event-memory", "lots"]):
             result = subprocess.run([str(self.cuheap), "run", *options, "--", *touch], capture_output=True, cwd=self.work)
             self.assertEqual(result.returncode, 2, options)
@@ -168,6 +168,19 @@ class Words(Layout):
         text = subprocess.run([str(self.cuheap), "run", "--help"], capture_output=True, text=True).stdout
         self.assertIn("cuheap run -- python train.py", text)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 110)
+
+    def test_pool_contradicts_what_serves_nothing(self):
+        for words in (("--observe",), ("--stream-pool", "0")):
+            result = subprocess.run([str(self.cuheap), "run", "--pool", *words, "--", "true"], capture_output=True)
+            self.assertEqual(result.returncode, 2, words)
+            self.assertIn(b"--pool", result.stderr)
+
+    def test_pool_sets_the_variables_of_frameworks_and_says_what_is_gone(self):
+        program = "import os; print(os.environ['PYTORCH_CUDA_ALLOC_CONF'], os.environ['CUHEAP_MODE'], os.environ['TF_GPU_ALLOCATOR'])"
+        result = subprocess.run([str(self.cuheap), "run", "--pool", "--", sys.executable, "-c", program], capture_output=True,
+                                text=True, env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "pinned_x:1"})
+        self.assertEqual(result.stdout, "backend:cudaMallocAsync,pinned_x:1 pool cuda_malloc_async\n")
+        self.assertIn("MemPool", result.stderr)
 
     def test_commands_of_later_versions_say_so(self):
         for word in ("top", "diff", "fit", "snapshot"):
