@@ -21,16 +21,31 @@ struct Role {
   enum Kind { kNeither, kOperation, kNode } kind = kNeither;
   std::uint32_t name = 0;   // string: the operation "addmm", the node "AddmmBackward0"
   std::uint32_t lines = 0;  // of an operation: equal for equal Python frames
+  std::uint64_t place = 0;  // of a node: where in its code it called what allocated
 };
 
-// One operation or node while it ran: events of one thread, one behind the other.
+struct Allocation {
+  std::uint32_t stack = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t place = 0;
+};
+
+// One operation or node while it ran: allocations one behind the other.
 struct Execution {
   std::uint32_t name = 0;
-  std::uint32_t stack = 0;                    // of its first allocation
-  std::uint32_t lines = 0;                    // as in Role
-  std::vector<std::size_t> events;            // of a node
-  absl::flat_hash_set<std::uint32_t> stacks;  // a stack that comes again is another execution
+  std::uint32_t lines = 0;  // as in Role
+  Allocation first, last;
+  std::vector<std::size_t> events;
 };
+
+// The allocation is one of the same execution. It is another one's that begins with the same stack again, or goes back
+// in the node's code. The same stack twice in a row is a loop over equal pieces (a convolution image by image), or,
+// with another size, another execution.
+bool GoesOn(const Execution& execution, const Role& role, const Allocation& next) {
+  if (execution.name != role.name || execution.lines != role.lines || next.place < execution.last.place) return false;
+  if (next.stack == execution.last.stack) return next.bytes == execution.last.bytes;
+  return next.stack != execution.first.stack;
+}
 
 class Explainer {
  public:
@@ -55,6 +70,7 @@ class Explainer {
     roles_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       std::string_view node, operation;
+      std::uint64_t place = 0;
       bool engine = false, python = false;
       for (const std::uint32_t frame : snapshot_.stacks[i].frames) {
         if (IsPython(frame)) {
@@ -62,7 +78,12 @@ class Explainer {
           continue;
         }
         const std::string_view function = FunctionOf(frame);
-        if (node.empty()) node = NodeOfFunction(function);
+        if (node.empty()) {
+          node = NodeOfFunction(function);
+          // A generated node does its work in X_apply_functional, which X::apply calls.
+          const bool works = function.find("_apply_functional(") != std::string_view::npos;
+          if (place == 0 && (works || !node.empty())) place = snapshot_.frames[frame].offset;
+        }
         // The outermost one below Python: inner ones are what it is made of.
         if (const std::string_view found = OperationOfFunction(function); !python && !found.empty()) operation = found;
         engine = engine || function.starts_with("torch::autograd::Engine::");
@@ -72,9 +93,9 @@ class Explainer {
         const std::string name(node);  // interning moves the strings
         stack.backward = strings_.Intern(name);
         if (!python) stack.no_python = strings_.Intern(kBackwardThread);
-        if (!python && !name.empty()) roles_[i] = {Role::kNode, stack.backward};
+        if (!python && !name.empty()) roles_[i] = {Role::kNode, stack.backward, 0, place};
       } else if (python && !operation.empty() && !InOptimizer(snapshot_.stacks[i])) {
-        roles_[i] = {Role::kOperation, strings_.Intern(std::string(operation)), KeyOfLines(i)};
+        roles_[i] = {Role::kOperation, strings_.Intern(std::string(operation)), KeyOfLines(i), 0};
       }
     }
   }
@@ -93,22 +114,16 @@ class Explainer {
     if (role.kind == Role::kNeither) return;
     if (role.kind == Role::kOperation) {
       if (!nodes_.empty()) EndPass();
-      Execution* last = operations_.empty() ? nullptr : &operations_.back();
-      if (last == nullptr || last->name != role.name || last->stacks.contains(stack) || last->lines != role.lines) {
-        operations_.push_back({role.name, stack, role.lines, {}, {}});
-        last = &operations_.back();
-      }
-      last->stacks.insert(stack);
-      return;
+    } else {
+      threads_.insert(snapshot_.events.thread[event]);
     }
-    threads_.insert(snapshot_.events.thread[event]);
-    Execution* last = nodes_.empty() ? nullptr : &nodes_.back();
-    if (last == nullptr || last->name != role.name || last->stacks.contains(stack)) {
-      nodes_.push_back({role.name, stack, 0, {}, {}});
-      last = &nodes_.back();
+    std::vector<Execution>& executions = role.kind == Role::kOperation ? operations_ : nodes_;
+    const Allocation allocation{stack, snapshot_.events.bytes[event], role.place};
+    if (executions.empty() || !GoesOn(executions.back(), role, allocation)) {
+      executions.push_back({role.name, role.lines, allocation, allocation, {}});
     }
-    last->stacks.insert(stack);
-    last->events.push_back(event);
+    executions.back().last = allocation;
+    executions.back().events.push_back(event);
   }
 
   std::vector<std::uint32_t> PythonOf(std::uint32_t stack) const {
@@ -146,7 +161,7 @@ class Explainer {
         std::all_of(made.begin(), made.end(), [&](const Execution* other) { return other->lines == made[0]->lines; });
     if (!equally_many && !one_line) return;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::uint32_t forward = (equally_many ? made[made.size() - 1 - i] : made[0])->stack;
+      const std::uint32_t forward = (equally_many ? made[made.size() - 1 - i] : made[0])->first.stack;
       for (const std::size_t event : nodes[i]->events) forward_of_event_[event] = forward;
     }
   }

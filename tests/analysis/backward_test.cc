@@ -58,6 +58,11 @@ TEST(AutogradNamesTest, AnOperationMakesTheNodesOfItsName) {
 // A record of a training step, event by event.
 class Recording {
  public:
+  // The size of what comes next; without it every allocation has one of its own.
+  Recording& OfBytes(std::uint64_t bytes) {
+    bytes_ = bytes;
+    return *this;
+  }
   // An operation of the forward pass that allocates, called from a line of Python.
   void Forward(const std::string& operation, std::uint32_t line, const std::string& file = "/srv/training/train.py") {
     Allocate({Native("at::empty"), Native("torch::autograd::VariableType::(anonymous namespace)::" + operation + "(x)"),
@@ -142,7 +147,8 @@ class Recording {
     events.time_ns.push_back(static_cast<std::int64_t>(events.size()));
     events.id.push_back(events.size());
     events.address.push_back(events.size() * 512);
-    events.bytes.push_back(512);
+    events.bytes.push_back(bytes_ != 0 ? bytes_ : events.size() * 1024);
+    bytes_ = 0;
     events.stream.push_back(0);
     events.stack.push_back(index);
     events.thread.push_back(thread);
@@ -161,6 +167,7 @@ class Recording {
   }
 
   Snapshot snapshot_;
+  std::uint64_t bytes_ = 0;
 };
 
 TEST(BackwardTest, NodesPairOffWithOperationsInReverse) {
@@ -175,6 +182,21 @@ TEST(BackwardTest, NodesPairOffWithOperationsInReverse) {
   recording.Backward("ReluBackward0");
   recording.Backward("AddmmBackward0", "a");
   EXPECT_EQ(recording.Lines(), (std::vector<std::uint32_t>{12, 12, 12, 11, 10}));
+}
+
+TEST(BackwardTest, LoopsInsideOfAnOperationAreOneExecution) {
+  Recording recording;
+  for (const std::uint32_t line : {10u, 11u}) {
+    for (int image = 0; image < 4; ++image) recording.OfBytes(4096).Forward("convolution", line);
+  }
+  for (int layer = 0; layer < 2; ++layer) {
+    recording.Backward("ConvolutionBackward0", "gradient of the input");
+    for (int image = 0; image < 4; ++image) recording.OfBytes(4096).Backward("ConvolutionBackward0", "workspace");
+    recording.Backward("ConvolutionBackward0", "gradient of the weight");
+  }
+  std::vector<std::uint32_t> expected(6, 11);
+  expected.resize(12, 10);
+  EXPECT_EQ(recording.Lines(), expected);
 }
 
 TEST(BackwardTest, EveryPassHasItsOwnOperations) {
