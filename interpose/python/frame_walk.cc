@@ -8,8 +8,9 @@
 namespace cuheap::python {
 namespace {
 
-// Frames that are looked at behind the limit, for the end of the activation that the last kept frame belongs to.
-constexpr unsigned kFramesBehindLimit = 100'000;
+// Frames that are looked at without being kept: behind the limit, for the end of the activation that the last kept
+// frame belongs to; shims and frames that have not begun. A chain of more is no chain but a ring.
+constexpr unsigned kMostNotKept = 100'000;
 
 enum class Step { kGoOn, kEnd, kUnreadable };
 
@@ -28,12 +29,13 @@ class Walker {
   PythonWalk Walk(std::uint64_t state) {
     std::uint64_t frame;
     Step step = FirstFrame(state, frame) ? Step::kGoOn : Step::kUnreadable;
-    unsigned behind = 0;
+    unsigned not_kept = 0;
     while (step == Step::kGoOn && frame != 0) {
+      const unsigned before = walk_.depth;
       step = Visit(frame);
-      if (walk_.truncated && (anchors_ == nullptr || group_begin_ == walk_.depth || ++behind > kFramesBehindLimit)) {
-        break;
-      }
+      if (walk_.depth == before) ++not_kept;
+      if (walk_.truncated && (anchors_ == nullptr || group_begin_ == walk_.depth || not_kept > kMostNotKept)) break;
+      if (not_kept > kMostNotKept) step = Step::kUnreadable;
       if (step == Step::kGoOn && !Load(reader_, frame + layout_.frame_previous, frame)) step = Step::kUnreadable;
     }
     walk_.unreadable = step == Step::kUnreadable;
