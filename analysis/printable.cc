@@ -51,4 +51,23 @@ std::string Printable(std::string_view text) {
   return result;
 }
 
+std::string PrintableJson(std::string_view json) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string result;
+  result.reserve(json.size());
+  while (!json.empty()) {
+    const CodePoint point = Decode(json);
+    const std::size_t length = point.length == 0 ? 1 : point.length;
+    // Space between tokens stays; in strings C0 is escaped already. All of these lie below U+10000.
+    if (point.length != 0 && point.value >= 0x7F && Steers(point.value)) {
+      result += "\\u";
+      for (int shift = 12; shift >= 0; shift -= 4) result += kDigits[point.value >> shift & 0xF];
+    } else {
+      result.append(json.substr(0, length));
+    }
+    json.remove_prefix(length);
+  }
+  return result;
+}
+
 }  // namespace cuheap::analysis

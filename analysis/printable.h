@@ -13,6 +13,10 @@ namespace cuheap::analysis {
 // in an 8-bit mode take some of those for C1 controls). Everything else stays as it is.
 std::string Printable(std::string_view text);
 
+// JSON text with the same characters written as \u escapes where they stand in strings, so that it can be shown on a
+// terminal and still means the same. Precondition: `json` is valid JSON in UTF-8.
+std::string PrintableJson(std::string_view json);
+
 }  // namespace cuheap::analysis
 
 #endif  // CUHEAP_ANALYSIS_PRINTABLE_H_

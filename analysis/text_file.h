@@ -2,6 +2,7 @@
 #ifndef CUHEAP_ANALYSIS_TEXT_FILE_H_
 #define CUHEAP_ANALYSIS_TEXT_FILE_H_
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,8 +13,11 @@
 
 namespace cuheap::analysis {
 
-// Opens a file for reading; whether it is compressed is seen from its first bytes, not from its name.
-absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path);
+// Opens a file for reading; whether it is compressed is seen from its first bytes, not from its name. A named pipe that
+// gives nothing within `patience` is an error: nobody may ever write to it. Pipes without a name (standard input,
+// process substitution) are waited for, since somebody has opened their other end.
+absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path,
+                                                         std::chrono::milliseconds patience = std::chrono::seconds(10));
 std::unique_ptr<TextSource> TextInMemory(std::string_view text);
 
 // Where text goes. Errors are sticky and come out of Finish().

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -6,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -134,8 +136,37 @@ class MemorySource final : public TextSource {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+namespace {
+
+// Opens a named pipe without waiting for a writer, then waits for data; a negative descriptor and errno if there is an
+// error, ETIMEDOUT if none came.
+int OpenNamedPipe(const std::string& path, std::chrono::milliseconds patience) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return descriptor;
+  pollfd waiting{descriptor, POLLIN, 0};
+  int ready;
+  do {
+    ready = poll(&waiting, 1, static_cast<int>(patience.count()));
+  } while (ready < 0 && errno == EINTR);
+  const int flags = fcntl(descriptor, F_GETFL);
+  if (ready > 0 && flags >= 0 && fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) == 0) return descriptor;
+  const int why = ready == 0 ? ETIMEDOUT : errno;
+  close(descriptor);
+  errno = why;
+  return -1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path, std::chrono::milliseconds patience) {
+  struct stat named;
+  const bool named_pipe = lstat(path.c_str(), &named) == 0 && S_ISFIFO(named.st_mode);
+  const int descriptor = named_pipe ? OpenNamedPipe(path, patience) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && named_pipe && errno == ETIMEDOUT) {
+    return FileError(absl::StatusCode::kDeadlineExceeded, path, "",
+                     "is a pipe, and nobody has written to it for " + std::to_string(patience.count()) + " ms",
+                     "start its writer first, or name a file");
+  }
   if (descriptor < 0) return FileSystemError(errno, path, "opening the file");
   auto file = std::make_unique<FileSource>(descriptor);
   struct stat facts;

@@ -155,4 +155,15 @@ KeeperHint GuessKeeper(const SourceFile& source, std::uint32_t line, bool values
   return hint;
 }
 
+KeeperHint GuessGradientKeeper(const SourceFile& source) {
+  KeeperHint hint;
+  for (std::size_t i = 0; i < source.lines.size(); ++i) {
+    const std::string_view code = Code(source.lines[i]);
+    if (Keeps(code, true) && code.find(".grad") != std::string_view::npos)
+      hint.lines.push_back(static_cast<std::uint32_t>(i + 1));
+  }
+  if (hint.lines.size() > kMostHints) hint.lines.clear();
+  return hint;
+}
+
 }  // namespace cuheap::analysis

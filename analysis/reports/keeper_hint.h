@@ -24,6 +24,8 @@ inline constexpr std::size_t kMostHints = 3;
 
 // values: tensors without a graph, so that detach() is no reason against.
 KeeperHint GuessKeeper(const SourceFile& source, std::uint32_t line, bool values);
+// Gradients have no line of their own: lines of the file that put something with `.grad` where it stays.
+KeeperHint GuessGradientKeeper(const SourceFile& source);
 
 }  // namespace cuheap::analysis
 

@@ -135,7 +135,7 @@ class GraphFinder {
     for (const auto& [pair, count] : follows_) {
       const Unit &first = units_[pair.first], &second = units_[pair.second];
       // Data is a part of the graph that uses it next, not of the one before.
-      if (second.results == 0 && second.ends_in_scalar == 0) continue;
+      if (second.results == 0 && first.results != 0) continue;
       if (!first.kept_enough() || !second.kept_enough()) continue;
       if (5 * count >= 4 * std::min(first.kept_uses, second.kept_uses)) leader[find(pair.first)] = find(pair.second);
     }

@@ -25,6 +25,36 @@ struct Calls {
   std::uint32_t stack = 0;
 };
 
+// The calls' ends, moved on over what the loop does after them; see the note.
+std::vector<std::size_t> Extended(const std::vector<Allocation>& own, const Calls& calls) {
+  std::unordered_map<std::uint32_t, std::size_t> steps_of_stack;  // between two calls
+  for (std::size_t call = 1; call < calls.ends.size(); ++call) {
+    std::unordered_set<std::uint32_t> seen;
+    for (std::size_t i = calls.ends[call - 1] + 1; i <= calls.ends[call]; ++i) {
+      if (seen.insert(own[i].stack).second) ++steps_of_stack[own[i].stack];
+    }
+  }
+  const auto often = [&](std::uint32_t stack) {
+    const auto found = steps_of_stack.find(stack);
+    return found != steps_of_stack.end() && 2 * found->second >= calls.ends.size() - 1;
+  };
+  std::unordered_set<std::uint32_t> before, after;
+  for (std::size_t i = 0; i < calls.first; ++i) before.insert(own[i].stack);
+  for (std::size_t i = calls.ends.back() + 1; i < own.size(); ++i) {
+    if (often(own[i].stack) && !before.contains(own[i].stack)) after.insert(own[i].stack);
+  }
+  std::vector<std::size_t> ends = calls.ends;
+  for (std::size_t call = 0; call < ends.size() && !after.empty(); ++call) {
+    for (std::size_t i = calls.ends[call] + 1; i < own.size(); ++i) {
+      if (after.contains(own[i].stack))
+        ends[call] = i;
+      else if (often(own[i].stack))
+        break;
+    }
+  }
+  return ends;
+}
+
 class Finder {
  public:
   Finder(const Events& events, const FrameworkStacks& stacks) {
@@ -65,36 +95,6 @@ class Finder {
   }
 
  private:
-  // The calls' ends, moved on over what the loop does after them; see the note.
-  static std::vector<std::size_t> Extended(const std::vector<Allocation>& own, const Calls& calls) {
-    std::unordered_map<std::uint32_t, std::size_t> steps_of_stack;  // between two calls
-    for (std::size_t call = 1; call < calls.ends.size(); ++call) {
-      std::unordered_set<std::uint32_t> seen;
-      for (std::size_t i = calls.ends[call - 1] + 1; i <= calls.ends[call]; ++i) {
-        if (seen.insert(own[i].stack).second) ++steps_of_stack[own[i].stack];
-      }
-    }
-    const auto often = [&](std::uint32_t stack) {
-      const auto found = steps_of_stack.find(stack);
-      return found != steps_of_stack.end() && 2 * found->second >= calls.ends.size() - 1;
-    };
-    std::unordered_set<std::uint32_t> before, after;
-    for (std::size_t i = 0; i < calls.first; ++i) before.insert(own[i].stack);
-    for (std::size_t i = calls.ends.back() + 1; i < own.size(); ++i) {
-      if (often(own[i].stack) && !before.contains(own[i].stack)) after.insert(own[i].stack);
-    }
-    std::vector<std::size_t> ends = calls.ends;
-    for (std::size_t call = 0; call < ends.size() && !after.empty(); ++call) {
-      for (std::size_t i = calls.ends[call] + 1; i < own.size(); ++i) {
-        if (after.contains(own[i].stack))
-          ends[call] = i;
-        else if (often(own[i].stack))
-          break;
-      }
-    }
-    return ends;
-  }
-
   std::unordered_map<std::uint32_t, std::vector<Allocation>> allocations_;  // by thread
   std::unordered_map<std::uint32_t, std::uint32_t>
       calling_;  // by thread: the place whose call goes on, plus one; 0: none
@@ -143,6 +143,27 @@ std::vector<std::int64_t> FindGradientSteps(const Blocks& blocks, const Framewor
   if (bursts.size() < kFewestCalls) return {};
   std::vector<std::int64_t> ends;
   for (const Burst& burst : bursts) ends.push_back(burst.end_ns);
+  return ends;
+}
+
+std::vector<std::int64_t> FindBackwardPasses(const Events& events, const FrameworkStacks& stacks) {
+  std::vector<Allocation> all;
+  Calls passes;
+  bool within = false;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (events.type[i] != EventType::kAllocate) continue;
+    all.push_back({events.time_ns[i], events.stack[i]});
+    const bool backward = stacks.Of(events.stack[i]).backward;
+    if (backward && !within) {
+      if (passes.ends.empty()) passes.first = all.size() - 1;
+      passes.ends.push_back(0);
+    }
+    if (backward) passes.ends.back() = all.size() - 1;
+    within = backward;
+  }
+  if (passes.ends.size() < kFewestCalls) return {};
+  std::vector<std::int64_t> ends;
+  for (const std::size_t end : Extended(all, passes)) ends.push_back(all[end].time_ns);
   return ends;
 }
 

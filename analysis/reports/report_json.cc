@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "analysis/printable.h"
 #include "analysis/reports/advice.h"
 #include "analysis/reports/framework_json.h"
 
@@ -15,8 +16,8 @@ using Json = nlohmann::ordered_json;
 // The words of this format: they never change their meaning.
 constexpr std::array<std::string_view, 6> kVerdicts = {"out_of_memory", "leaks",        "growing",
                                                        "no_leaks",      "nothing_seen", "incomplete"};
-constexpr std::array<std::string_view, 6> kStepSources = {"none",      "marks",           "optimizer",
-                                                          "gradients", "synchronization", "allocation"};
+constexpr std::array<std::string_view, 7> kStepSources = {"none",     "marks",           "optimizer", "gradients",
+                                                          "backward", "synchronization", "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
 constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
 constexpr std::array<std::string_view, 8> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",
@@ -95,7 +96,8 @@ class Writer {
 
   static Json ScopeOf(const Scope& scope) {
     if (scope.host) return {{"kind", "host"}};
-    return {{"kind", scope.tensors ? "tensors" : "device"}, {"device", scope.device == kUnknownDevice ? Json() : Json(scope.device)}};
+    return {{"kind", scope.tensors ? "tensors" : "device"},
+            {"device", scope.device == kUnknownDevice ? Json() : Json(scope.device)}};
   }
 
   Json LineOf(std::uint32_t index) const {
@@ -313,7 +315,7 @@ class Writer {
 
 std::string RenderJson(const Report& report) {
   // Names come from the program and need not be UTF-8.
-  return Writer(report).Write().dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return PrintableJson(Writer(report).Write().dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace cuheap::analysis

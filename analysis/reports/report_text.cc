@@ -26,7 +26,11 @@ constexpr std::uint64_t kFewBytes = std::uint64_t{1} << 20;
 class Renderer {
  public:
   Renderer(const Report& report, const TextOptions& options)
-      : report_(report), snapshot_(*report.snapshot), canvas_(options), findings_(report, canvas_), frameworks_(report, canvas_) {}
+      : report_(report),
+        snapshot_(*report.snapshot),
+        canvas_(options),
+        findings_(report, canvas_),
+        frameworks_(report, canvas_) {}
 
   std::string Render() {
     VerdictLine();
@@ -84,6 +88,8 @@ class Renderer {
         return count + ", by optimizer.step" + (line == 0 ? "" : " at " + where);
       case StepSource::kGradients:
         return count + ", by the gradients that zero_grad frees";
+      case StepSource::kBackward:
+        return count + ", one each backward pass";
       case StepSource::kSynchronization:
         return count + ", one each time " + where + " waits for the device";
       case StepSource::kAllocation:
@@ -341,7 +347,8 @@ std::string RefusalSummary(const Report& report, const TextOptions& options) {
     const FrameworkRefusal& first = cache.refusals.front();
     const CodeLine& line = report.lines.line(report.lines.OfStack(first.stack));
     return "out of memory: " + BytesBoth(first.request) + " refused by PyTorch " +
-           std::string(line.basis == LineBasis::kLine ? "at " : "in ") + ShowLine(report, line, 60, options.utf8) + "\n";
+           std::string(line.basis == LineBasis::kLine ? "at " : "in ") + ShowLine(report, line, 60, options.utf8) +
+           "\n";
   }
   return "";
 }

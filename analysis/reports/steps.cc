@@ -214,6 +214,15 @@ Steps FromGradients(const Blocks& blocks, const AllocationClock& clock, const Fr
   return steps;
 }
 
+Steps FromBackwardPasses(const Events& events, const AllocationClock& clock, const FrameworkStacks& stacks) {
+  Steps steps;
+  steps.boundaries_ns = FindBackwardPasses(events, stacks);
+  if (steps.boundaries_ns.empty()) return {};
+  steps.source = StepSource::kBackward;
+  steps.agreement = Agreement(clock.Between(steps.boundaries_ns, kAllThreads).signatures);
+  return steps;
+}
+
 void FromSynchronizations(const Events& events, const AllocationClock& clock, StepClocks& clocks) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Candidate> groups;
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -301,6 +310,7 @@ StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks, const Frame
   clocks.main = FromMarks(snapshot.events, clock);
   if (clocks.main.source == StepSource::kNone) clocks.main = FromOptimizer(snapshot.events, clock, stacks);
   if (clocks.main.source == StepSource::kNone) clocks.main = FromGradients(blocks, clock, stacks);
+  if (clocks.main.source == StepSource::kNone) clocks.main = FromBackwardPasses(snapshot.events, clock, stacks);
   if (clocks.main.source == StepSource::kNone) FromSynchronizations(snapshot.events, clock, clocks);
   if (clocks.main.source == StepSource::kNone) {
     clocks.main = FromAllocations(blocks, clock);

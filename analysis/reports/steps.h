@@ -18,6 +18,7 @@ enum class StepSource : std::uint8_t {
   kMarks,            // the program calls cuheap_step()
   kOptimizer,        // PyTorch's Optimizer.step, see optimizer_steps.h
   kGradients,        // gradients that PyTorch's zero_grad frees, likewise
+  kBackward,         // PyTorch's backward passes, likewise
   kSynchronization,  // one recurring context-wide synchronisation (of one stack and thread)
   kAllocation,       // one recurring allocation (of one stack) whose blocks are freed again
 };
@@ -48,17 +49,16 @@ struct StepClocks {
 };
 
 // Note [How steps are found]
-// Marks win, and hold for all threads. Else what PyTorch's optimizer allocates, or what zero_grad() frees, tells the
-// steps. Else every (stack,
-// thread) that synchronised a context at least three times is a candidate; between two of its synchronisations the
-// thread allocates at a set of stacks; the candidate whose intervals agree (most have the most common set) is the
-// loop's. A loop that synchronises several times a step (without stacks these cannot be told apart) shows as sets that
-// repeat every p intervals, none of them with a part in all: then every p-th synchronisation ends a step. Among the
-// candidates that agree the most frequent one wins. Else the same question is asked of allocations: the stack whose
-// blocks come and go (a block that is never freed is what we look for, not a clock), and of several those whose number
-// most stacks share: what a step does in an inner loop comes more often, but few stacks come that often. So it is if
-// most of the run's allocations come after the last synchronisation, which then was of a warm-up. What follows the last
-// boundary counts as a step if it allocates like one.
+// Marks win, and hold for all threads. Else what PyTorch's optimizer allocates, or what zero_grad() frees, or a
+// backward pass tells the steps. Else every (stack, thread) that synchronised a context at least three times is a
+// candidate; between two of its synchronisations the thread allocates at a set of stacks; the candidate whose intervals
+// agree (most have the most common set) is the loop's. A loop that synchronises several times a step (without stacks
+// these cannot be told apart) shows as sets that repeat every p intervals, none of them with a part in all: then every
+// p-th synchronisation ends a step. Among the candidates that agree the most frequent one wins. Else the same question
+// is asked of allocations: the stack whose blocks come and go (a block that is never freed is what we look for, not a
+// clock), and of several those whose number most stacks share: what a step does in an inner loop comes more often, but
+// few stacks come that often. So it is if most of the run's allocations come after the last synchronisation, which then
+// was of a warm-up. What follows the last boundary counts as a step if it allocates like one.
 StepClocks FindSteps(const Snapshot& snapshot, const Blocks& blocks, const FrameworkStacks& stacks);
 
 }  // namespace cuheap::analysis

@@ -80,8 +80,10 @@ void TensorText::Keeper(const LeakFinding& finding) {
   const CodeLine& line = report_.lines.line(finding.line);
   if (source_ == nullptr || !IsPython(line)) return;
   const bool values = finding.cause == LeakCause::kScalar || finding.cause == LeakCause::kTensor;
-  if (!values && finding.cause != LeakCause::kGraph) return;
-  const KeeperHint hint = GuessKeeper(source_->Read(line.file), line.line, values);
+  const bool gradient = finding.cause == LeakCause::kGradient;
+  if (!values && !gradient && finding.cause != LeakCause::kGraph) return;
+  const SourceFile& source = source_->Read(line.file);
+  const KeeperHint hint = gradient ? GuessGradientKeeper(source) : GuessKeeper(source, line.line, values);
   if (hint.lines.empty() || hint.lines.front() == line.line) return;
   canvas_.Detail(hint.lines.size() == 1 ? "kept, it seems from the source, by"
                                         : "kept, it seems from the source, by one of");

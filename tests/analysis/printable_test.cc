@@ -41,5 +41,15 @@ TEST(PrintableTest, BytesThatAreNotUtf8AreReplacedOneByOne) {
             "??a??");  // cut short
 }
 
+TEST(PrintableJsonTest, WhatSteersATerminalIsEscaped) {
+  EXPECT_EQ(PrintableJson("{\n  \"a\": \"x\xC2\x9By\xE2\x80\xAEz\x7F\"\n}\n"),
+            "{\n  \"a\": \"x\\u009by\\u202ez\\u007f\"\n}\n");
+}
+
+TEST(PrintableJsonTest, EverythingElseStays) {
+  const std::string json = "{\"\xC3\xA4\\n\": [1, \"\xF0\x9F\x94\xA5\"]}";
+  EXPECT_EQ(PrintableJson(json), json);
+}
+
 }  // namespace
 }  // namespace cuheap::analysis

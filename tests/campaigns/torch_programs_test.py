@@ -20,20 +20,25 @@ import torch_programs  # noqa: E402
 import torch_python  # noqa: E402
 
 
-def run(args, python, folder, name, source, options=()):
-    """Returns (report, text report, allocated bytes after each step)."""
+def run(args, python, folder, name, source):
+    """Runs the program, leaves its snapshot and what it printed in the folder."""
     script = folder / f"{name}.py"
     script.write_text(source, encoding="utf-8")
-    snapshot = folder / f"{name}.json"
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("CUHEAP_", "SIMCUDA_", "PYTORCH_", "CUDA_VISIBLE", "LD_"))}
-    done = subprocess.run([args.cuheap, "run", "--simulate", *options, "-o", str(snapshot), "--", python, str(script)],
-                          env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([args.cuheap, "run", "--simulate", *args.options.split(), "-o", str(folder / f"{name}.json"),
+                           "--", python, str(script)], env=env, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         raise AssertionError(f"status {done.returncode}:\n{done.stdout}{done.stderr}")
-    books = re.search(r"^books (.*)$", done.stdout, re.MULTILINE)
+    (folder / f"{name}.out").write_text(done.stdout, encoding="utf-8")
+
+
+def reports(args, folder, name):
+    """Returns (report, text report, allocated bytes after each step) of a run."""
+    snapshot = folder / f"{name}.json"
+    books = re.search(r"^books (.*)$", (folder / f"{name}.out").read_text(encoding="utf-8"), re.MULTILINE)
     if books is None:
-        raise AssertionError(f"no books in {done.stdout!r}")
+        raise AssertionError("the program printed no books")
     command = [args.cuheap, "report", str(snapshot)]
     report = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120, check=True)
     text = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
@@ -97,6 +102,7 @@ def main():
     parser.add_argument("--leaking", default="", type=seeds)
     parser.add_argument("--clean", default="", type=seeds)
     parser.add_argument("--keep", default="", help="a folder for the scripts and snapshots")
+    parser.add_argument("--reuse", action="store_true", help="do not run them again: their snapshots are in --keep")
     parser.add_argument("--options", default="", help="further options of cuheap run")
     args = parser.parse_args()
     python = torch_python.find_or_skip()
@@ -108,7 +114,9 @@ def main():
                 source, expected, description = torch_programs.generate(seed, leaking)
                 name = f"{'leaking' if leaking else 'clean'}_{seed}"
                 try:
-                    report, text, books = run(args, python, folder, name, source, args.options.split())
+                    if not args.reuse:
+                        run(args, python, folder, name, source)
+                    report, text, books = reports(args, folder, name)
                     steps = f"{report['steps']['count']} steps by {report['steps']['source']}"
                     if leaking:
                         grown = check_leak(report, text, books, expected, f"{name}.py")

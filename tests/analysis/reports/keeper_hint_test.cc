@@ -90,5 +90,12 @@ TEST(KeeperHintTest, ALineThatIsNotThereGivesNone) {
   EXPECT_THAT(Guess("", 1, true), IsEmpty());
 }
 
+TEST(KeeperHintTest, GradientsByTheirName) {
+  SourceFile source;
+  source.lines = {"loss.backward()", "kept.append([p.grad for p in parameters])", "norm += p.grad.norm().item()",
+                  "p.grad = None"};
+  EXPECT_THAT(GuessGradientKeeper(source).lines, ElementsAre(2));
+}
+
 }  // namespace
 }  // namespace cuheap::analysis
