@@ -39,28 +39,33 @@ void Lay(CacheSegment& segment, const std::vector<const Block*>& tensors) {
   segment.used = std::min(segment.used, segment.bytes);  // damaged records may overlap
 }
 
-// What the tensors of each line keep from going back.
-std::vector<CachePin> PinsOf(const CacheState& state, const LineTable& lines) {
-  std::map<std::uint32_t, CachePin> pins;
+// The tensors of each line, and what they keep from going back.
+std::vector<CacheShare> SharesOf(const CacheState& state, const LineTable& lines) {
+  std::map<std::uint32_t, CacheShare> shares;
   for (const CacheSegment& segment : state.segments) {
-    if (segment.idle() == 0) continue;
     std::set<std::uint32_t> here;
     for (const CacheBlock& block : segment.blocks) {
       if (block.idle()) continue;
       const std::uint32_t line = lines.OfStack(block.stack);
-      CachePin& pin = pins[line];
-      pin.line = line;
-      ++pin.tensors;
-      pin.bytes += block.bytes;
-      if (here.insert(line).second) pin.idle += segment.idle();
+      CacheShare& share = shares[line];
+      share.line = line;
+      ++share.tensors;
+      share.bytes += block.bytes;
+      if (here.insert(line).second) share.idle += segment.idle();
     }
   }
-  std::vector<CachePin> result;
-  for (const auto& [line, pin] : pins) result.push_back(pin);
-  std::sort(result.begin(), result.end(), [](const CachePin& a, const CachePin& b) {
+  std::vector<CacheShare> result;
+  for (const auto& [line, share] : shares) result.push_back(share);
+  return result;
+}
+
+std::vector<CacheShare> PinsOf(const CacheState& state, const LineTable& lines) {
+  std::vector<CacheShare> pins = SharesOf(state, lines);
+  std::erase_if(pins, [](const CacheShare& share) { return share.idle == 0; });
+  std::sort(pins.begin(), pins.end(), [](const CacheShare& a, const CacheShare& b) {
     return std::tie(b.idle, a.bytes, a.line) < std::tie(a.idle, b.bytes, b.line);
   });
-  return result;
+  return pins;
 }
 
 // The most of both values in each slot of time.
@@ -266,7 +271,7 @@ void FrameworkCaches::Replay(FrameworkCache& cache) const {
   cache.at_last = At(cache.device, last_at);
 }
 
-void FrameworkCaches::FindRefusals(FrameworkCache& cache) const {
+void FrameworkCaches::FindRefusals(FrameworkCache& cache, const LineTable& lines) const {
   const Events& events = snapshot_.events;
   const std::uint32_t device = cache.device;
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -284,7 +289,12 @@ void FrameworkCaches::FindRefusals(FrameworkCache& cache) const {
     refusal.largest_idle = state.largest_idle;
     refusal.unusable = state.IdleUnusable(refusal.request);
     refusal.tensors = state.tensors;
-    cache.refusals.push_back(refusal);
+    refusal.lines = SharesOf(state, lines);
+    std::sort(refusal.lines.begin(), refusal.lines.end(), [](const CacheShare& a, const CacheShare& b) {
+      return std::tie(b.bytes, a.line) < std::tie(a.bytes, b.line);
+    });
+    if (refusal.lines.size() > kMaxShares) refusal.lines.resize(kMaxShares);
+    cache.refusals.push_back(std::move(refusal));
   }
 }
 
@@ -295,7 +305,7 @@ FrameworkCache FrameworkCaches::Describe(std::uint32_t device, const LineTable& 
   cache.at_end = At(device, snapshot_.events.size());
   cache.at_end.time_ns = snapshot_.process.duration_ns;
   cache.pins = PinsOf(cache.at_last, lines);
-  FindRefusals(cache);
+  FindRefusals(cache, lines);
   for (const Device& known : snapshot_.devices) {
     if (known.ordinal != device) continue;
     if (known.tensor_peak_bytes > cache.tensor_peak_bytes) {

@@ -55,11 +55,12 @@ struct CacheState {
   std::uint64_t IdleUnusable(std::uint64_t request) const;
 };
 
-// What one line's tensors keep from being given back.
-struct CachePin {
+// The tensors of one line in a state.
+struct CacheShare {
   std::uint32_t line = 0;  // index into the LineTable
   std::uint64_t tensors = 0, bytes = 0;
-  std::uint64_t idle = 0;  // in the segments in which they lie; segments with tensors of many lines count for each
+  std::uint64_t idle = 0;  // what they keep from being given back: idle bytes of the segments in which they lie;
+                           // segments with tensors of many lines count for each
 };
 
 struct CachePoint {
@@ -74,8 +75,10 @@ struct FrameworkRefusal {
   std::uint64_t request = 0;                              // bytes, rounded as the framework does
   std::uint64_t told_tensors = 0, told_reserved = 0;      // bytes, as the framework says
   std::uint64_t largest_idle = 0, idle = 0, unusable = 0;  // as seen then: idle bytes, and those too small for it
-  std::uint64_t tensors = 0;                              // live then
+  std::uint64_t tensors = 0;                               // live then
+  std::vector<CacheShare> lines;                           // whose they were, most bytes first, at most kMaxShares
 };
+inline constexpr std::size_t kMaxShares = 16;
 
 // One framework's cache on one device over the run.
 struct FrameworkCache {
@@ -88,7 +91,7 @@ struct FrameworkCache {
   CacheState at_peak;      // of tensors
   CacheState at_last;      // when the last tensor was handed out: what the program worked with to the end
   CacheState at_end;
-  std::vector<CachePin> pins;  // at_last, most idle bytes first
+  std::vector<CacheShare> pins;  // at_last, most idle bytes first
   std::vector<CachePoint> curve;
   std::vector<FrameworkRefusal> refusals;  // by time, at most kMaxRefusals
   std::uint64_t refusal_count = 0;
@@ -120,7 +123,7 @@ class FrameworkCaches {
   void AddMappings();
   std::vector<Change> ChangesOf(std::uint32_t device) const;
   void Replay(FrameworkCache& cache) const;
-  void FindRefusals(FrameworkCache& cache) const;
+  void FindRefusals(FrameworkCache& cache, const LineTable& lines) const;
 
   const Snapshot& snapshot_;
   const Blocks& blocks_;

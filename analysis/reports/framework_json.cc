@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace cuheap::analysis {
 namespace {
@@ -51,6 +52,17 @@ Json StateJson(const Report& report, const CacheState& state) {
   return json;
 }
 
+Json SharesJson(const Report& report, const std::vector<CacheShare>& shares) {
+  Json json = Json::array();
+  for (const CacheShare& share : shares) {
+    json.push_back({{"line", Describe(report.lines.line(share.line))},
+                    {"tensors", share.tensors},
+                    {"bytes", share.bytes},
+                    {"idle_bytes", share.idle}});
+  }
+  return json;
+}
+
 Json RefusalJson(const Report& report, const FrameworkRefusal& refusal) {
   return {{"time_ns", refusal.time_ns},
           {"step", report.steps.StepOf(refusal.time_ns)},
@@ -61,7 +73,8 @@ Json RefusalJson(const Report& report, const FrameworkRefusal& refusal) {
           {"tensors", refusal.tensors},
           {"idle_bytes", refusal.idle},
           {"idle_unusable_bytes", refusal.unusable},
-          {"largest_idle", refusal.largest_idle}};
+          {"largest_idle", refusal.largest_idle},
+          {"by_line", SharesJson(report, refusal.lines)}};
 }
 
 }  // namespace
@@ -80,15 +93,9 @@ Json FrameworkCacheJson(const Report& report, const FrameworkCache& cache) {
                {"at_peak", StateJson(report, cache.at_peak)},
                {"at_last", StateJson(report, cache.at_last)},
                {"at_end", StateJson(report, cache.at_end)},
-               {"pins", Json::array()},
+               {"pins", SharesJson(report, cache.pins)},
                {"refusal_count", cache.refusal_count},
                {"refusals", Json::array()}};
-  for (const CachePin& pin : cache.pins) {
-    json["pins"].push_back({{"line", Describe(report.lines.line(pin.line))},
-                            {"tensors", pin.tensors},
-                            {"bytes", pin.bytes},
-                            {"idle_bytes", pin.idle}});
-  }
   for (const FrameworkRefusal& refusal : cache.refusals) json["refusals"].push_back(RefusalJson(report, refusal));
   json["curve"] = {{"time_ns", Json::array()}, {"tensor_bytes", Json::array()}, {"reserved_bytes", Json::array()}};
   for (const CachePoint& point : cache.curve) {

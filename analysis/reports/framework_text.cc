@@ -82,11 +82,21 @@ void FrameworkText::Pins(const FrameworkCache& cache) {
   canvas_.Line();
   canvas_.Dim("       idle   tensors' bytes  whose tensors keep it (segments of many lines count for each)");
   for (std::size_t i = 0; i < std::min(kShown, cache.pins.size()); ++i) {
-    const CachePin& pin = cache.pins[i];
-    if (pin.idle == 0) break;
+    const CacheShare& pin = cache.pins[i];
     canvas_.Line(PadLeft(Human(pin.idle), 11) + "  " + PadLeft(Human(pin.bytes), 15) + "  " +
                  ShowLine(report_, report_.lines.line(pin.line), canvas_.width() - 32,
                           canvas_.utf8()));
+  }
+}
+
+void FrameworkText::LiveAt(const FrameworkRefusal& refusal) {
+  if (refusal.lines.empty()) return;
+  constexpr std::size_t kShown = 5;
+  canvas_.Detail("live then, by line:");
+  for (std::size_t i = 0; i < std::min(kShown, refusal.lines.size()); ++i) {
+    const CacheShare& share = refusal.lines[i];
+    canvas_.Line(PadLeft(Human(share.bytes), 16) + "  " + PadLeft(Grouped(share.tensors), 7) + "  " +
+                 ShowLine(report_, report_.lines.line(share.line), canvas_.width() - 28, canvas_.utf8()));
   }
 }
 
@@ -104,6 +114,7 @@ void FrameworkText::Refusals(const FrameworkCache& cache) {
               Human(refusal.largest_idle) + ")";
     }
     canvas_.Detail(text);
+    LiveAt(refusal);
     if (refusal.idle >= refusal.request && refusal.unusable == refusal.idle) {
       canvas_.Detail("Fragmentation of PyTorch's cache: what lies idle beside live tensors would have sufficed in one "
                      "piece.");

@@ -134,8 +134,10 @@ void AddTo(std::atomic<std::uint64_t>& live, std::atomic<std::uint64_t>& peak, s
   if (Raise(peak, now) && peak_time != nullptr) peak_time->store(block.time_ns, std::memory_order_relaxed);
 }
 
+// Stream-ordered allocations of a framework are its tensors, not memory for a cache.
 bool HeldByFramework(const LiveBlock& block) {
-  return (block.flags & journal::kCallerIsPyTorch) != 0 && journal::IsDeviceMemory(block.kind);
+  return (block.flags & journal::kCallerIsPyTorch) != 0 && journal::IsDeviceMemory(block.kind) &&
+         block.kind != AllocationKind::kStreamOrdered && block.kind != AllocationKind::kFromPool;
 }
 
 void AddToDevice(Recorder& recorder, const LiveBlock& block) {

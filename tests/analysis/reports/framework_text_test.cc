@@ -64,6 +64,7 @@ TEST(FrameworkText, ItsOutOfMemoryIsAVerdictWithItsNumbers) {
   EXPECT_THAT(text, HasSubstr("PyTorch raised OutOfMemoryError on device 0: 30.0 MiB (31,457,280 B) asked for"));
   EXPECT_THAT(text, HasSubstr("it had 1.0 MiB in tensors and 39.0 MiB idle in its cache, of which 39.0 MiB could not"));
   EXPECT_THAT(text, HasSubstr("Fragmentation of PyTorch's cache"));
+  EXPECT_THAT(text, AllOf(HasSubstr("live then, by line:"), HasSubstr("         1.0 MiB        1  train.cc:20  Log")));
   EXPECT_THAT(text, HasSubstr("expandable_segments:True"));
   EXPECT_THAT(RenderSummary(MakeReport(program.Snapshot()), {}), HasSubstr("out of memory: 30.0 MiB"));
 }
@@ -108,6 +109,8 @@ TEST(FrameworkText, JsonTellsTheSameAndEveryBlock) {
   EXPECT_EQ(segment["blocks"][1]["line"], "train.cc:20");
   EXPECT_EQ(cache["refusals"][0]["request"], 30 * kMiB);
   EXPECT_EQ(cache["refusals"][0]["told_reserved_bytes"], 40 * kMiB);
+  EXPECT_EQ(cache["refusals"][0]["by_line"][0]["line"], "train.cc:20");
+  EXPECT_EQ(cache["refusals"][0]["by_line"][0]["bytes"], kMiB);
 }
 
 }  // namespace

@@ -87,6 +87,16 @@ TEST_F(TensorRecordsTest, TensorsAndTheirSegmentAreCountedApart) {
   }
 }
 
+TEST_F(TensorRecordsTest, StreamOrderedAllocationsAreNoMemoryOfACache) {
+  const JournalView view = Record([] {
+    Allocated(Block(0x1000000, 2 * kMiB, AllocationKind::kStreamOrdered));
+    Allocated(Block(7, 4 * kMiB, AllocationKind::kVirtual));
+  });
+  ASSERT_EQ(view.problem(), "");
+  EXPECT_EQ(view.header().devices[0].live_bytes.load(), 6 * kMiB);
+  EXPECT_EQ(view.header().devices[0].framework_held_bytes.load(), 4 * kMiB);
+}
+
 TEST_F(TensorRecordsTest, FreesOfUnknownTensorsAreCountedAndFreeNothing) {
   const JournalView view = Record([] {
     Allocated(Block(0x1000000, 2 * kMiB, AllocationKind::kDevice));
