@@ -2,6 +2,7 @@
 #include "interpose/frameworks/pytorch.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 
 #include <atomic>
@@ -42,8 +43,12 @@ static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFunctionCount);
 constinit std::atomic<void*> originals[kFunctionCount] = {};
 constinit std::atomic<bool> looked_in_report{false};
 
-// The handle of a loaded library by its soname, or null. Libraries are not loaded by this.
-void* Loaded(const char* name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD); }
+// The handle of a loaded library by its soname, or null. Libraries are not loaded by this, and dlerror has no text of it.
+void* Loaded(const char* name) {
+  void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) dlerror();
+  return handle;
+}
 
 bool FindOriginals() {
   // Every process has one libc10 at most; its symbols are in no global scope, since Python loads extensions locally.
@@ -126,8 +131,10 @@ void OutOfMemory(std::int64_t bytes, Total allocated, Total reserved, c10::Devic
 
 void FindPyTorch() {
   static constinit std::atomic<bool> found{false};
-  if (found.load(std::memory_order_acquire) || RealDlsym() == nullptr || !FindOriginals()) return;
-  if (!found.exchange(true, std::memory_order_acq_rel)) CheckCaller();
+  if (found.load(std::memory_order_acquire) || RealDlsym() == nullptr) return;
+  const int saved_errno = errno;
+  if (FindOriginals() && !found.exchange(true, std::memory_order_acq_rel)) CheckCaller();
+  errno = saved_errno;
 }
 
 }  // namespace cuheap::frameworks
