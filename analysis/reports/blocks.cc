@@ -68,6 +68,10 @@ class Joiner {
       if (!block.live && block.freed_at == kNoPosition) continue;
       (block.kind == AllocationKind::kPoolSegment ? result.segments : result.program).push_back(block);
     }
+    for (Block& block : result.program) {
+      if (block.kind == AllocationKind::kHostPinned && FromHostCache(block.stack))
+        block.allocator = Allocator::kPyTorch;
+    }
     MarkUncached(result.program);
     for (auto* list : {&result.program, &result.segments}) {
       std::sort(list->begin(), list->end(), [](const Block& a, const Block& b) {
@@ -78,6 +82,17 @@ class Joiner {
   }
 
  private:
+  // PyTorch's cache of pinned memory asks for it through the runtime, so that only the stack tells.
+  bool FromHostCache(std::uint32_t stack) const {
+    if (stack >= snapshot_.stacks.size()) return false;
+    const std::vector<std::uint32_t>& frames = snapshot_.stacks[stack].frames;
+    return std::any_of(frames.begin(), frames.end(), [&](std::uint32_t frame) {
+      if (frame >= snapshot_.frames.size() || snapshot_.frames[frame].kind != FrameKind::kNative) return false;
+      const std::uint32_t function = snapshot_.frames[frame].function;
+      return function < snapshot_.strings.size() && snapshot_.strings[function].starts_with("at::CachingHostAllocator");
+    });
+  }
+
   Block& Of(std::uint64_t id, bool segment) {
     auto& index = segment ? segment_by_id_ : by_id_;
     const auto [entry, added] = index.try_emplace(id, blocks_.size());

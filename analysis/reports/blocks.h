@@ -19,7 +19,8 @@ namespace cuheap::analysis {
 // Note [PyTorch's cache]
 // What PyTorch's allocator asks the driver for are segments of its cache, multiples of 2 MiB, in which it places many
 // tensors. With its caching switched off (PYTORCH_NO_CUDA_MEMORY_CACHING) or its asynchronous back end each tensor is a
-// driver call of its own: stream-ordered, or of any size. Those are judged as the program's own blocks.
+// driver call of its own: stream-ordered, or of any size. Those are judged as the program's own blocks. Pinned memory
+// has a cache of its own, which asks the runtime like anybody else: its stack tells.
 
 inline constexpr std::int64_t kNotFreed = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kBeforeWindow = std::numeric_limits<std::int64_t>::min();

@@ -18,10 +18,11 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::int64_t kLongSilenceNs = 1'000'000'000;
-constexpr std::size_t kFewestByTime = 4;           // blocks that lie before the kept events
-constexpr std::size_t kFewestLateSegments = 3;     // in the second half of the steps
-constexpr std::uint64_t kFewestPiledUp = 8;        // blocks
-constexpr std::ptrdiff_t kFewestSteady = 5;        // segments in a row after one more
+constexpr std::size_t kFewestByTime = 4;        // blocks that lie before the kept events
+constexpr std::size_t kFewestLateSegments = 3;  // in the second half of the steps
+constexpr std::uint64_t kFewestPiledUp = 8;     // blocks
+constexpr std::ptrdiff_t kFewestSteady = 5;     // segments in a row after one more
+constexpr std::uint64_t kFewHostBytes = 1 << 20;
 constexpr std::uint64_t kScalarBytes = 512;        // what PyTorch rounds a single number to
 constexpr std::uint32_t kFewestStepsOfCache = 16;  // for which a quarter is told apart
 
@@ -150,6 +151,7 @@ class LeakFinder {
   // being added. Without steps all that is left is whether the last of all come for one line and at a steady pace,
   // after those of others: a set-up loop is the first, and is followed by others.
   bool CacheGrows(const LeakFinding& segments, const std::vector<const Block*>& held) const {
+    if (segments.scope.host && segments.bytes < kFewHostBytes) return false;  // a few buffers more, as events come late
     if (segments.shape == GrowthShape::kEveryStep || segments.shape == GrowthShape::kEveryFewSteps) return true;
     if (segments.shape == GrowthShape::kIrregular) {
       const auto late = std::count_if(segments.steps.begin(), segments.steps.end(),

@@ -53,8 +53,9 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   std::vector<PoolUse> pools = MeasurePools(snapshot, blocks);
   std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, clocks.main);
-  const bool cache_seen = std::any_of(blocks.program.begin(), blocks.program.end(),
-                                      [](const Block& block) { return block.in_framework_cache(); });
+  const bool cache_seen = std::any_of(blocks.program.begin(), blocks.program.end(), [](const Block& block) {
+    return block.in_framework_cache() && Blocks::OnDevice(block.kind);
+  });
   const bool tensors_seen =
       std::any_of(blocks.program.begin(), blocks.program.end(), [](const Block& block) { return block.is_tensor(); });
   std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen && !tensors_seen);

@@ -2,6 +2,7 @@
 #ifndef CUHEAP_ANALYSIS_REPORTS_REPORT_H_
 #define CUHEAP_ANALYSIS_REPORTS_REPORT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -36,8 +37,8 @@ struct Report {
   std::int64_t last_allocation_ns =
       0;  // what "the end" of growth is measured by: processes take long to start and exit
   std::vector<ScopeTotals> totals;
-  std::vector<LeakFinding> findings;  // all classes, see leaks.h
-  std::vector<CacheGrowth> caches;    // frameworks' caches, each as a whole
+  std::vector<LeakFinding> findings;                  // all classes, see leaks.h
+  std::vector<CacheGrowth> caches;                    // frameworks' caches, each as a whole
   std::vector<FrameworkSegments> framework_segments;  // what its allocator got from the driver
   std::vector<FrameworkCache> framework_caches;       // the same, joined with what it handed out
   std::vector<PoolUse> pools;
@@ -54,7 +55,10 @@ struct Report {
   bool framework_refused() const;
   bool tensors_seen = false;  // a framework reported what it hands out of its cache
   // A framework's cache was met, and what happens to the tensors inside is not known.
-  bool unobserved_tensors() const { return !caches.empty() && !tensors_seen; }
+  bool unobserved_tensors() const {
+    return !tensors_seen && std::any_of(caches.begin(), caches.end(),
+                                        [](const CacheGrowth& cache) { return !cache.segments.scope.host; });
+  }
 };
 
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule = {});

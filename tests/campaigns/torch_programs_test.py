@@ -49,14 +49,14 @@ def line_of(finding):
     return (pathlib.Path(finding["line"]["file"]).name, finding["line"]["line"])
 
 
-def check_leak(report, text, books, expected, script):
+def check_leak(report, text, books, expected, script, exact):
     leaks = report["leaks"]
     if report["verdict"] != "leaks" or not leaks:
         raise AssertionError(f"verdict {report['verdict']}, no leak")
     first = leaks[0]
-    found = [(line_of(leak), leak["cause"], leak["shape"], leak["bytes_per_occurrence"]) for leak in leaks]
-    if first["cause"] != expected.cause:
-        raise AssertionError(f"cause {first['cause']}, not {expected.cause}: {found}")
+    found = [(line_of(leak), leak.get("cause"), leak["shape"], leak["bytes_per_occurrence"]) for leak in leaks]
+    if first.get("cause") != expected.cause:
+        raise AssertionError(f"cause {first.get('cause')}, not {expected.cause}: {found}")
     if expected.main and line_of(first) != (script, expected.main):
         raise AssertionError(f"named {line_of(first)}, not line {expected.main}: {found}")
     if len(leaks) != 1 + len(expected.others) or {line_of(leak)[1] for leak in leaks[1:]} != set(expected.others):
@@ -64,13 +64,16 @@ def check_leak(report, text, books, expected, script):
     period = expected.period
     grown = (books[-1] - books[-1 - torch_programs.WINDOW]) * period / torch_programs.WINDOW
     told = sum(leak["bytes_per_occurrence"] for leak in leaks)
-    if told != grown:
+    # From cuheap's pool every tensor has the bytes that were asked for, and PyTorch counts what they occupy.
+    rounding = 0 if exact else sum(512 * leak["blocks"] / (leak["last_step"] - leak["first_step"] + 1) * period
+                                   for leak in leaks)
+    if not told <= grown <= told + rounding:
         raise AssertionError(f"PyTorch's books grow by {grown} every {period} steps, told are {told}: {found}")
     shape = "every_step" if period == 1 else "every_few_steps"
     if any(leak["shape"] != shape or max(leak["period"], 1) != period for leak in leaks):
         raise AssertionError(f"not {shape} of {period}: {found}")
-    if period == 1 and sum(leak["bytes_per_step"] for leak in leaks) != grown:
-        raise AssertionError(f"bytes_per_step is not {grown}")
+    if period == 1 and sum(leak["bytes_per_step"] for leak in leaks) != told:
+        raise AssertionError(f"bytes_per_step is not {told}")
     if expected.main:
         named = re.search(r"^  1  (\S+):(\d+)", text, re.MULTILINE)
         if named is None or int(named[2]) != expected.main:
@@ -119,7 +122,8 @@ def main():
                     report, text, books = reports(args, folder, name)
                     steps = f"{report['steps']['count']} steps by {report['steps']['source']}"
                     if leaking:
-                        grown = check_leak(report, text, books, expected, f"{name}.py")
+                        grown = check_leak(report, text, books, expected, f"{name}.py",
+                                           "--pool" not in args.options.split())
                         print(f"{name}: line {expected.main}, {grown:.0f} bytes; {steps}; {description}", flush=True)
                     else:
                         check_clean(report, books)

@@ -16,10 +16,10 @@ import torch_python
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/leaky_training.py"
 STEPS = 24
-# What a step adds: see the sizes at the top of the source; PyTorch rounds each tensor up to 512 bytes.
+# What a step adds: see the sizes at the top of the source. PyTorch's cache rounds each tensor up to 512 bytes.
 BATCH, FEATURES, HIDDEN, CLASSES = 256, 512, 2048, 10
 ACTIVATION = BATCH * HIDDEN * 4
-GRAPH = BATCH * FEATURES * 4 + BATCH * 8 + 2 * ACTIVATION + BATCH * CLASSES * 4 + 512
+SAVED = BATCH * FEATURES * 4 + BATCH * 8 + 2 * ACTIVATION + BATCH * CLASSES * 4
 
 
 def line_with(text: str) -> int:
@@ -43,14 +43,15 @@ class LeakyTraining(unittest.TestCase):
                    for more in (["--json"], [])]
         return json.loads(run[0].stdout), run[1].stdout
 
-    def check(self, *options: str) -> None:
+    def check(self, *options: str, scalar: int = 512) -> None:
+        graph = SAVED + scalar  # the criterion saves the sum of its weights
         report, text = self.reports(*options)
         validation = line_with("validation_loss += criterion(model(inputs), targets)")
         features = line_with("features = torch.relu(self.second(hidden))")
         self.assertEqual(report["verdict"], "leaks")
         self.assertEqual([(leak["line"]["line"], leak["cause"], leak["bytes_per_step"], leak["bytes"], leak["step_count"])
                           for leak in report["leaks"]],
-                         [(validation, "graph", GRAPH, STEPS * GRAPH, STEPS),
+                         [(validation, "graph", graph, STEPS * graph, STEPS),
                           (features, "tensor", ACTIVATION, STEPS * ACTIVATION, STEPS)])
         self.assertEqual({leak["line"]["file"] for leak in report["leaks"]}, {str(SOURCE)})
         self.assertEqual((report["steps"]["source"], report["steps"]["count"]), ("optimizer", STEPS))
@@ -66,6 +67,9 @@ class LeakyTraining(unittest.TestCase):
 
     def test_observing_only(self) -> None:
         self.check("--observe")
+
+    def test_every_tensor_from_cuheaps_pool(self) -> None:
+        self.check("--pool", scalar=4)
 
 
 if __name__ == "__main__":

@@ -91,5 +91,23 @@ TEST_F(CachesTest, WithoutPyTorchsCachingEveryTensorIsABlockOfItsOwn) {
   EXPECT_FALSE(report.unobserved_tensors());
 }
 
+// PyTorch caches pinned memory, and asks for a little more as long as events have not come.
+TEST_F(CachesTest, PyTorchsCacheOfPinnedMemoryIsNoLeakOfTheLine) {
+  const auto library = program_.AddModule("/v/site-packages/torch/lib/libtorch_cuda.so");
+  const auto line = program_.AddStack(
+      {program_.AddFrame("", 0, "at::CachingHostAllocatorImpl<c10::cuda::CUDAStream>::allocate(unsigned long)",
+                         library),
+       program_.AddPythonFrame("/opt/me/train.py", 43, "main")});
+  for (int step = 1; step <= 24; ++step) {
+    if (step % 4 == 0) program_.Malloc(line, 64, AllocationKind::kHostPinned);
+    program_.Synchronize(step_end_);
+  }
+  const Report& report = Now();
+  EXPECT_EQ(report.verdict, Verdict::kNoLeaks);
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].leak_class, LeakClass::kCache);
+  EXPECT_FALSE(report.unobserved_tensors());
+}
+
 }  // namespace
 }  // namespace cuheap::analysis
