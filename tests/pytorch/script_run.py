@@ -23,7 +23,8 @@ class Run:
     calls: list[str]  # call_log.comparable()
     log: str
     books: dict  # with_books.py
-    snapshot: dict | None  # cuheap's
+    snapshot: dict | None = None  # cuheap's, and where it lies
+    snapshot_path: pathlib.Path | None = None
 
 
 def environment(simcuda: pathlib.Path | None, caches: pathlib.Path, log: pathlib.Path, **more: str) -> dict[str, str]:
@@ -73,7 +74,15 @@ class Runner:
                    "-o", str(snapshot), "--"]
         run = self._run(script, name, command, None, {})
         run.snapshot = json.loads(snapshot.read_text(encoding="utf-8"))
+        run.snapshot_path = snapshot
         return run
+
+    def report(self, run: Run) -> dict:
+        done = subprocess.run([self.cuheap, "report", "--json", str(run.snapshot_path)], capture_output=True, text=True,
+                              check=False, timeout=TIMEOUT_S)
+        if done.returncode != 0:
+            raise AssertionError(f"cuheap report ended with {done.returncode}:\n{done.stderr}")
+        return json.loads(done.stdout)
 
     def _path(self, script: str, name: str, what: str) -> pathlib.Path:
         return self.folder / f"{script} {name} {what}"
@@ -90,4 +99,4 @@ class Runner:
         if "simcuda:" in done.stderr:
             raise AssertionError(f"{script} ({name}) needs what is not simulated:\n{done.stderr}")
         text = log.read_text(encoding="utf-8")
-        return Run(done.stdout, call_log.comparable(text), text, json.loads(books.read_text(encoding="utf-8")), None)
+        return Run(done.stdout, call_log.comparable(text), text, json.loads(books.read_text(encoding="utf-8")))

@@ -106,6 +106,26 @@ class TheScript(unittest.TestCase):
                 self.assertEqual(device["tensor_peak_bytes"], stats["allocated_bytes.all.peak"])
                 self.assertEqual(run.snapshot["counters"]["tensor_allocations"], stats["allocation.all.allocated"])
 
+    def test_the_report_has_the_same_books(self) -> None:
+        for mode, run in self.under.items():
+            with self.subTest(mode):
+                cache, = self.runner.report(run)["framework_caches"]
+                books = run.books["end"]
+                stats = books["stats"]
+                self.assertEqual((cache["framework"], cache["tensors_seen"], cache["tensor_peak_exact"]),
+                                 ("pytorch", True, True))
+                self.assertEqual([cache["allocations"], cache["tensor_peak_bytes"], cache["reserved_peak_bytes"]],
+                                 [stats["allocation.all.allocated"], stats["allocated_bytes.all.peak"],
+                                  stats["reserved_bytes.all.peak"]])
+                # After the script only what it still holds goes away: no segment does.
+                self.assertEqual({segment["address"]: segment["bytes"] for segment in cache["at_end"]["segments"]},
+                                 {segment["address"]: segment["total_size"] for segment in books["segments"]})
+                for moment in ("at_peak", "at_last", "at_end"):
+                    state = cache[moment]
+                    self.assertEqual(state["used_bytes"] + state["idle_bytes"], state["reserved_bytes"])
+                    self.assertEqual(state["outside_bytes"], 0)
+                self.assertEqual(cache["at_peak"]["used_bytes"], stats["allocated_bytes.all.peak"])
+
     def test_tensors_have_python_lines(self) -> None:
         for mode, run in self.under.items():
             with self.subTest(mode):
