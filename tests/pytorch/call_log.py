@@ -1,7 +1,7 @@
 """What two runs of one program must have in common in the simulated device's log (docs/simcuda.md, "The log").
 
-Handles, device addresses, sizes, results and the hashes of copied bytes stay as they are: the same program gets the same
-ones. Threads are numbered in the order of their first call. Left out are the queries below, which change nothing and
+Handles, device addresses, sizes, results and the hashes of copied bytes stay as they are: the same program gets the
+same ones. Threads are numbered in the order of their first call. Left out are the queries below, which change nothing and
 which cuheap makes for itself as well. Host addresses differ with every run and become "host".
 """
 
@@ -15,7 +15,7 @@ QUERIES = frozenset((
 
 # Where simcuda places pinned, managed and device memory; other numbers of this size are addresses of the process.
 SIMULATED = range(0x200000000000, 0x300000000000)
-SMALLEST_ADDRESS = 1 << 32  # handles are below
+SMALLEST_ADDRESS = 1 << 44  # handles are below
 
 _CALL = re.compile(r"(\d+) (\d+) (\w+)(.*) -> (\d+)")
 _NUMBER = re.compile(r"=(0x[0-9a-f]+)")
@@ -36,15 +36,17 @@ def _mask_outside_strings(arguments: str) -> str:
 
 
 def comparable(text: str) -> list[str]:
-    """The calls and the hashes of copied bytes, one string each, in order. Raises ValueError on a damaged log."""
+    """The calls, one string each, in order; after them the hashes of what was copied between host and device, in order:
+    when a copy runs depends on the clock, too. Raises ValueError on a damaged log."""
     threads: dict[str, int] = {}
-    lines = []
+    lines, copies = [], []
     sequence = 0
     for line in text.splitlines():
         if line.startswith("#"):
-            # What is left at the end is told after every call, whichever of the two ways the end takes.
-            if line.startswith(("# data ", "# release ")):
+            if line.startswith("# release "):
                 lines.append(line)
+            elif line.startswith("# data "):
+                copies.append(line)
             continue
         match = _CALL.fullmatch(line)
         sequence += 1
@@ -54,7 +56,32 @@ def comparable(text: str) -> list[str]:
         if name not in QUERIES:
             number = threads.setdefault(thread, len(threads))
             lines.append(f"thread {number}: {name}{_mask_outside_strings(arguments)} -> {code}")
-    return lines
+    return lines + copies
+
+
+# What gets and gives memory in stream order, from the driver's pool or from virtual memory; and events, by which a pool
+# learns that a block is no longer used (waits for events stay in the comparison).
+STREAM_ORDERED_MEMORY = frozenset((
+    "cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool",
+    "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolSetAttribute", "cuMemPoolGetAttribute", "cuMemPoolSetAccess",
+    "cuMemPoolTrimTo", "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemMap",
+    "cuMemUnmap", "cuMemSetAccess", "cuMemGetAllocationGranularity", "cuStreamGetId", "cuThreadExchangeStreamCaptureMode",
+    "cuEventCreate", "cuEventRecord", "cuEventRecordWithFlags", "cuEventQuery", "cuEventDestroy_v2"))
+# Device memory, and virtual memory without a device of its own.
+_DEVICE_ADDRESS = re.compile(r"=0x2[2-4][0-9a-f]{10}\b")
+_HASH_FROM_DEVICE = re.compile(r"(# data to=host bytes=\d+) hash=.*")
+
+
+def besides_memory(lines: list[str]) -> list[str]:
+    """What is left when another pool serves the stream-ordered memory: every other call (not STREAM_ORDERED_MEMORY) with
+    its arguments, handles, sizes and results, the bytes that went to the device, and how many came back. Addresses on the device differ. So may
+    bytes that came back: no kernel computes them, so that they are what lay there before."""
+    out = []
+    for line in lines:
+        if line.startswith("# release ") or (line.startswith("thread") and line.split(" ")[2] in STREAM_ORDERED_MEMORY):
+            continue
+        out.append(_HASH_FROM_DEVICE.sub(r"\1", _DEVICE_ADDRESS.sub("=device", line)))
+    return out
 
 
 def first_difference(one: list[str], other: list[str]) -> str:

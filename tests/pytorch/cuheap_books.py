@@ -65,6 +65,27 @@ def replay(events: list[dict], kind: str, allocations: int, frees: int) -> Cache
     return cache
 
 
+SERVED, BY_PYTORCH, FREED_WITH_CONTEXT = 1, 2, 16  # flags of an event: interpose/journal/format.h
+
+
+def replay_served(events: list[dict]) -> Cache:
+    """Of `cuheap run --pool`: the stream-ordered allocations that PyTorch asked for and cuheap's pool served. Raises
+    ValueError for one that it did not serve, and for a segment of a cache of PyTorch's own."""
+    cache = Cache()
+    for event in events:
+        if event["kind"] == "device" and event["flags"] & BY_PYTORCH:
+            raise ValueError("PyTorch asked for a segment of its own cache")
+        if event["kind"] != "stream_ordered" or event["result"] != 0 or event["flags"] & FREED_WITH_CONTEXT:
+            continue
+        if event["type"] == "allocate":
+            if event["flags"] & (SERVED | BY_PYTORCH) != SERVED | BY_PYTORCH:
+                raise ValueError(f"not served, or not PyTorch's: {event}")
+            cache.allocate(event["address"], event["bytes"])
+        elif event["type"] == "free":
+            cache.free(event["address"])
+    return cache
+
+
 @dataclasses.dataclass
 class PythonLines:
     """How many of the tensors' allocations have a Python line: a file and a line number in their stack."""

@@ -28,13 +28,15 @@ class Run:
 
 
 def environment(simcuda: pathlib.Path | None, caches: pathlib.Path, log: pathlib.Path, **more: str) -> dict[str, str]:
-    """Of a run: no settings from outside that would change it, no network, compilers' caches in a folder of their own.
+    """Of a run: no settings from outside that would change it, no network, compilers' caches in a folder of their own,
+    and nothing that depends on the clock.
 
     simcuda: for a bare run, the folder of the simulated libraries.
     """
     out = {name: value for name, value in os.environ.items()
            if not name.startswith(("SIMCUDA_", "CUHEAP_", "PYTORCH_", "TORCH", "TRITON_", "CUDA_", "LD_", "HF_"))}
-    out |= {"HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0", "SIMCUDA_LOG_DATA": "1", "TRITON_DEFAULT_FP_FUSION": "1",
+    out |= {"HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0", "SIMCUDA_LOG_DATA": "1",
+            "SIMCUDA_PROGRESS_MS": "0", "TRITON_DEFAULT_FP_FUSION": "1",
             "TRITON_CACHE_DIR": str(caches / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"}
     if simcuda is not None:

@@ -31,10 +31,14 @@ def segments_of(books: dict) -> list[tuple[int, int, str]]:
 
 
 class TheScript(unittest.TestCase):
+    maxDiff = None
     runner: script_run.Runner
     script: str
     bare: script_run.Run
     under: dict[str, script_run.Run]
+    # With cuheap run --pool, and without cuheap but with the same allocator of PyTorch's.
+    pool: script_run.Run
+    bare_without_cache: script_run.Run
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -46,7 +50,9 @@ class TheScript(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             bare = pool.submit(cls.runner.bare, cls.script)
             under = {mode: pool.submit(cls.runner.under_cuheap, cls.script, *options) for mode, options in MODES.items()}
-            cls.bare = bare.result()
+            pool_run = pool.submit(cls.runner.under_cuheap, cls.script, "--pool")
+            without_cache = pool.submit(cls.runner.bare, cls.script, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+            cls.bare, cls.pool, cls.bare_without_cache = bare.result(), pool_run.result(), without_cache.result()
             cls.under = {mode: run.result() for mode, run in under.items()}
 
     def test_it_trains(self) -> None:
@@ -64,6 +70,21 @@ class TheScript(unittest.TestCase):
             with self.subTest(mode):
                 self.assertEqual(call_log.first_difference(self.bare.calls, run.calls), "")
                 self.assertEqual(run.stdout, self.bare.stdout)
+
+    def test_with_the_pool_the_device_sees_the_same_but_for_the_memory(self) -> None:
+        theirs, ours = (call_log.besides_memory(run.calls) for run in (self.bare_without_cache, self.pool))
+        self.assertGreater(len(theirs), 300)
+        self.assertEqual(call_log.first_difference(theirs, ours), "")
+        back = list(zip(call_log.copied_back(self.bare_without_cache.calls), call_log.copied_back(self.pool.calls)))
+        print(f"{self.script}, pool: {len(theirs)} calls and copies are the same; of {len(back)} copies back "
+              f"{sum(one == other for one, other in back)} brought the same bytes")
+
+    def test_with_the_pool_the_books_are_those_of_pytorchs_cache(self) -> None:
+        stats = self.bare.books["end"]["stats"]
+        self.assertEqual([self.pool.snapshot["completeness"][name] for name in LOSSES], [0] * len(LOSSES))
+        tensors = cuheap_books.replay_served(cuheap_books.rows(self.pool.snapshot, "events"))
+        self.assertEqual((tensors.allocations, tensors.peak),
+                         (stats["allocation.all.allocated"], stats["requested_bytes.all.peak"]))
 
     def test_pytorchs_books_are_the_same(self) -> None:
         for mode, run in self.under.items():
