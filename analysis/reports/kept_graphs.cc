@@ -47,15 +47,17 @@ class GraphFinder {
     std::sort(tensors.begin(), tensors.end(),
               [](const Block* a, const Block* b) { return a->allocated_at < b->allocated_at; });
     for (const Block* block : tensors) Add(block);
-    for (auto& [thread, run] : runs_) End(run, kNoPosition, kNoUnit);
+    for (auto& [thread, run] : runs_) End(run, kNoPosition);
     for (Unit& unit : units_) CountResults(unit);
     return Graphs();
   }
 
  private:
+  // What a thread does: the use that goes on, and what the next use may be a part of with it.
   struct Run {
     std::size_t unit = kNoUnit;
     std::vector<const Block*> blocks;
+    std::vector<std::size_t> before;  // kept: data since the last use of another kind, and that use
   };
 
   std::size_t UnitOf(const Block& block) {
@@ -85,42 +87,58 @@ class GraphFinder {
     }
     if (block->allocated_at == 0) return;
     if (unit == kNoUnit) {
-      for (auto& [thread, run] : runs_) End(run, block->allocated_at, kNoUnit);
+      for (auto& [thread, run] : runs_) {
+        End(run, block->allocated_at);
+        run.before.clear();
+      }
       return;
     }
     Run& run = runs_[block->thread];
-    if (run.unit != unit) End(run, block->allocated_at, unit);
+    if (run.unit != unit) End(run, block->allocated_at);
     run.unit = unit;
     run.blocks.push_back(block);
   }
 
-  void End(Run& run, std::uint64_t at, std::size_t next) {
-    if (run.unit != kNoUnit) {
-      Unit& unit = units_[run.unit];
-      ++unit.uses;
-      const auto keeps = [&](const Block* block) { return kept_.contains(block); };
-      const auto kept = static_cast<std::size_t>(std::count_if(run.blocks.begin(), run.blocks.end(), keeps));
-      if (kept != 0) {
-        ++unit.kept_uses;
-        unit.outlived_kept += kept;
-        unit.outlived += kept + static_cast<std::size_t>(std::count_if(
-                                    run.blocks.begin(), run.blocks.end(),
-                                    [&](const Block* block) { return !keeps(block) && block->freed_at > at; }));
-        if (run.blocks.back()->bytes <= kScalarBytes) ++unit.ends_in_scalar;
-        for (const Block* block : run.blocks) {
-          if (keeps(block)) ++unit.kept_by_stack[block->stack];
-        }
-        if (next != kNoUnit) ++follows_[{run.unit, next}];
+  void End(Run& run, std::uint64_t at) {
+    if (run.unit == kNoUnit) return;
+    Unit& unit = units_[run.unit];
+    ++unit.uses;
+    const auto keeps = [&](const Block* block) { return kept_.contains(block); };
+    const auto kept = static_cast<std::size_t>(std::count_if(run.blocks.begin(), run.blocks.end(), keeps));
+    if (kept != 0) {
+      ++unit.kept_uses;
+      unit.outlived_kept += kept;
+      unit.outlived +=
+          kept + static_cast<std::size_t>(std::count_if(run.blocks.begin(), run.blocks.end(), [&](const Block* block) {
+            return !keeps(block) && block->freed_at > at;
+          }));
+      if (run.blocks.back()->bytes <= kScalarBytes) ++unit.ends_in_scalar;
+      for (const Block* block : run.blocks) {
+        if (keeps(block)) ++unit.kept_by_stack[block->stack];
       }
     }
-    run = {};
+    // Data is a part of the graph that uses it next, not of the one before.
+    const bool data =
+        std::none_of(run.blocks.begin(), run.blocks.end(), [&](const Block* block) { return IsResult(block->stack); });
+    if (!data) {
+      for (const std::size_t before : run.before) follows_[{before, run.unit}] += kept != 0 ? 1 : 0;
+      run.before.clear();
+    }
+    if (kept != 0 && std::find(run.before.begin(), run.before.end(), run.unit) == run.before.end())
+      run.before.push_back(run.unit);
+    run.unit = kNoUnit;
+    run.blocks.clear();
+  }
+
+  // Of an operator that reckons.
+  bool IsResult(std::uint32_t stack) const {
+    const FrameworkStacks::Facts& facts = stacks_.Of(stack);
+    return facts.module_call || (!facts.operation.empty() && !MakesData(facts.operation));
   }
 
   void CountResults(Unit& unit) const {
     for (const auto& [stack, count] : unit.kept_by_stack) {
-      const FrameworkStacks::Facts& facts = stacks_.Of(stack);
-      const bool reckoned = facts.module_call || (!facts.operation.empty() && !MakesData(facts.operation));
-      if (reckoned && 2 * count >= unit.kept_uses) ++unit.results;
+      if (IsResult(stack) && 2 * count >= unit.kept_uses) ++unit.results;
     }
   }
 
@@ -134,8 +152,6 @@ class GraphFinder {
     };
     for (const auto& [pair, count] : follows_) {
       const Unit &first = units_[pair.first], &second = units_[pair.second];
-      // Data is a part of the graph that uses it next, not of the one before.
-      if (second.results == 0 && first.results != 0) continue;
       if (!first.kept_enough() || !second.kept_enough()) continue;
       if (5 * count >= 4 * std::min(first.kept_uses, second.kept_uses)) leader[find(pair.first)] = find(pair.second);
     }

@@ -74,6 +74,23 @@ TEST_F(TensorLeaksTest, AKeptGraphIsOneFindingAtTheLineThatCallsTheModel) {
   }
 }
 
+// The batch comes of two lines, and the second one's part, the targets, is not kept.
+TEST_F(TensorLeaksTest, DataBetweenAGraphAndItsBatchDoesNotPartThem) {
+  training_.SetUp();
+  for (int step = 0; step < kSteps; ++step) {
+    Step();
+    training_.Tensor(training_.Loop("randn", 44), 64 << 10);
+    const std::uint64_t targets = training_.Tensor(training_.Loop("randint", 45), 1024);
+    training_.ForwardPass(46);
+    training_.Free(targets);
+  }
+  const Report& report = Now();
+  ASSERT_EQ(report.leak_count(), 1u) << RenderText(report);
+  EXPECT_EQ(LineOf(report, report.findings.front()), "/opt/me/train.py:46");
+  EXPECT_DOUBLE_EQ(report.findings.front().bytes_per_step,
+                   (64 << 10) + 2 * SyntheticTraining::kHidden + SyntheticTraining::kLogits);
+}
+
 // self.history.append(h), with h of line 21, in training only.
 TEST_F(TensorLeaksTest, ActivationsInAListAreNamedWithTheirCaller) {
   training_.SetUp();
