@@ -27,9 +27,21 @@ void StreamPoolRecord::NotePeaks() {
 
 // ---- pools ----
 
-StreamPoolId StreamBooks::AddPool(int device, std::size_t max_bytes) {
+std::size_t StreamPoolRecord::NextRegionBytes(bool for_small, std::size_t bytes,
+                                              const StreamPoolOptions& options) const {
+  std::size_t next = expects_much ? options.region_bytes : options.first_region_bytes;
+  const std::size_t before = (for_small ? small : large).regions().size();
+  for (std::size_t i = 0; i < before && next < options.region_bytes; ++i) next *= 4;
+  next = std::min(next, options.region_bytes);
+  if (for_small) next /= 16;
+  const std::size_t least = (bytes + kStreamPage - 1) / kStreamPage * kStreamPage;
+  return std::max(least, next / kStreamPage * kStreamPage);
+}
+
+StreamPoolId StreamBooks::AddPool(int device, std::size_t max_bytes, bool expects_much) {
   auto pool = std::make_unique<StreamPoolRecord>(next_pool_, device, &live_, options_.stream_rule);
   pool->max_bytes = max_bytes;
+  pool->expects_much = expects_much;
   pools_.emplace(next_pool_, std::move(pool));
   return next_pool_++;
 }

@@ -31,6 +31,7 @@ struct StreamPoolRecord {
   std::size_t max_bytes = 0;                     // 0: no limit
   std::optional<std::size_t> release_threshold;  // empty: never set
   bool destroyed = false;
+  bool expects_much = false;
   std::vector<AccessGrant> access;   // devices beside the pool's own
   std::uint64_t access_version = 0;  // grows with every change of `access`
   StreamArena small, large;
@@ -39,6 +40,8 @@ struct StreamPoolRecord {
 
   StreamPoolStats Stats() const;
   void NotePeaks();
+  // The address space to take next for blocks of the size.
+  std::size_t NextRegionBytes(bool for_small, std::size_t bytes, const StreamPoolOptions& options) const;
   // Must give memory back when the program synchronises.
   bool watched() const { return destroyed || (release_threshold.has_value() && *release_threshold != SIZE_MAX); }
 };
@@ -74,7 +77,7 @@ class StreamBooks {
   StreamBooks& operator=(const StreamBooks&) = delete;
 
   // ---- pools ----
-  StreamPoolId AddPool(int device, std::size_t max_bytes);
+  StreamPoolId AddPool(int device, std::size_t max_bytes, bool expects_much);
   StreamPoolRecord* FindPool(StreamPoolId id) const;
   // Calls visit(pool) for the pools of the device, of all devices if it is empty.
   template <class Visit>

@@ -136,8 +136,10 @@ StreamAllocateOutcome StreamLadder::Grow(const StreamRequest& request) {
 
 DriverResult StreamLadder::AddRegion(const StreamRequest& request) {
   const std::size_t least = RoundUp(request.rounded, kStreamPage);
-  std::size_t bytes =
-      std::max(least, request.small ? options_.region_bytes / 16 / kStreamPage * kStreamPage : options_.region_bytes);
+  std::size_t bytes = Locked([&](StreamBooks& books) {
+    const StreamPoolRecord* pool = books.FindPool(request.pool);
+    return pool == nullptr ? least : pool->NextRegionBytes(request.small, request.rounded, options_);
+  });
   DeviceAddress base = 0;
   DriverResult result = memory_.Reserve(bytes, &base);
   while (!result.ok() && bytes > least) {  // address space may be short, too

@@ -14,9 +14,9 @@ StreamPool::StreamPool(StreamMemoryRef memory, StreamPoolObserver* observer, Str
 
 StreamPool::~StreamPool() = default;
 
-StreamPoolId StreamPool::AddPool(int device, std::size_t max_bytes) {
+StreamPoolId StreamPool::AddPool(int device, std::size_t max_bytes, bool expects_much) {
   if (impl_->disabled()) return 0;
-  return impl_->Locked([&](StreamBooks& books) { return books.AddPool(device, max_bytes); });
+  return impl_->Locked([&](StreamBooks& books) { return books.AddPool(device, max_bytes, expects_much); });
 }
 
 void StreamPool::DestroyPool(StreamPoolId pool) {

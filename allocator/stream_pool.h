@@ -56,8 +56,9 @@ class StreamPool {
 
   // ---- pools ----
 
-  // An empty pool on the device, holding at most max_bytes (0: no limit). Makes no driver call.
-  StreamPoolId AddPool(int device, std::size_t max_bytes);
+  // An empty pool on the device, holding at most max_bytes (0: no limit). Makes no driver call. expects_much: it may come
+  // to hold most of the device's memory, so address space is taken generously.
+  StreamPoolId AddPool(int device, std::size_t max_bytes, bool expects_much = false);
   // No more allocations; its memory goes back as blocks are freed. Source: cuMemPoolDestroy.
   void DestroyPool(StreamPoolId pool);
   // Who beside its own device may use the pool's memory, held now and later. Source: cuMemPoolSetAccess.

@@ -82,8 +82,8 @@ void StreamService::ContextGone(std::uint64_t context) {
 
 // ---- pools ----
 
-StreamPoolId StreamService::NewPool(int device, std::size_t max_bytes) {
-  return memory_.Supports(device) ? pool_.AddPool(device, max_bytes) : 0;
+StreamPoolId StreamService::NewPool(int device, std::size_t max_bytes, bool expects_much) {
+  return memory_.Supports(device) ? pool_.AddPool(device, max_bytes, expects_much) : 0;
 }
 
 StreamPoolId StreamService::CurrentPool(int device) {
@@ -101,7 +101,7 @@ StreamPoolId StreamService::CurrentPool(int device) {
 
 void StreamService::PoolCreated(CUmemoryPool handle, const CUmemPoolProps& properties) {
   const std::size_t limit = (properties.maxSize + kStreamPage - 1) / kStreamPage * kStreamPage;  // 0: none
-  const StreamPoolId id = Plain(properties) ? NewPool(properties.location.id, limit) : 0;
+  const StreamPoolId id = Plain(properties) ? NewPool(properties.location.id, limit, /*expects_much=*/false) : 0;
   book_.Add(reinterpret_cast<std::uint64_t>(handle), id);
 }
 
@@ -123,7 +123,7 @@ void StreamService::PoolSeen(CUmemoryPool handle, int device) {
   if (handle == nullptr || book_.Knows(number)) return;
   CUmemoryPool by_default = nullptr;
   if (driver_.cuDeviceGetDefaultMemPool(&by_default, device) != CUDA_SUCCESS || by_default != handle) return;
-  const StreamPoolId id = NewPool(device, 0);
+  const StreamPoolId id = NewPool(device, 0, /*expects_much=*/true);
   if (!book_.Add(number, id) && id != 0) pool_.DestroyPool(id);  // another thread was faster
 }
 

@@ -73,7 +73,7 @@ class StreamService {
     int device = -1;
   };
   int DeviceOf(std::uint64_t context) const;
-  StreamPoolId NewPool(int device, std::size_t max_bytes);
+  StreamPoolId NewPool(int device, std::size_t max_bytes, bool expects_much);
 
   const DriverFunctions& driver_;
   StreamDriver memory_;

@@ -1,6 +1,7 @@
 #include "analysis/reports/failures.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -36,6 +37,11 @@ std::uint64_t IdleBytes(const std::vector<const Block*>& segments, const std::ve
       if (until > at && until - at >= least) idle += until - at;
     };
     while (block != served.end() && (*block)->address < at) ++block;
+    if (block != served.begin()) {  // a stream-ordered block may reach over several segments
+      const Block& before = **std::prev(block);
+      at = std::min(end, std::max(at, before.address + before.bytes));
+      if (at != segment->address) least = std::min(before.bytes, kPage);
+    }
     for (; block != served.end() && (*block)->address < end; ++block) {
       count_gap((*block)->address);
       at = std::max(at, (*block)->address + (*block)->bytes);

@@ -1,6 +1,7 @@
 #include "analysis/reports/pool_use.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -28,12 +29,24 @@ std::uint64_t PeakOf(const Blocks& blocks, Wanted wanted) {
 }
 
 SegmentUse MapSegment(const Block& segment, const std::vector<const Block*>& served) {
-  SegmentUse use{segment.address, segment.bytes, 0, 0, 0};
+  SegmentUse use;
+  use.address = segment.address;
+  use.bytes = segment.bytes;
   const std::uint64_t end = segment.address + segment.bytes;
   std::uint64_t position = segment.address;
   auto block =
       std::lower_bound(served.begin(), served.end(), segment.address,
                        [](const Block* candidate, std::uint64_t address) { return candidate->address < address; });
+  // A stream-ordered block may reach over several segments.
+  if (block != served.begin()) {
+    const Block& before = **std::prev(block);
+    const std::uint64_t reach = std::min(end, before.address + before.reserved_bytes);
+    if (reach > position) {
+      use.used_bytes += reach - position;
+      position = reach;
+      use.blocks = use.reaching = 1;
+    }
+  }
   for (; block != served.end() && (*block)->address < end; ++block) {
     if ((*block)->address > position) use.largest_idle = std::max(use.largest_idle, (*block)->address - position);
     const std::uint64_t block_end = std::min(end, (*block)->address + (*block)->reserved_bytes);
@@ -64,7 +77,7 @@ PoolUse MeasurePool(const Snapshot& snapshot, const Blocks& blocks, std::uint32_
   for (const SegmentUse& segment : pool.map) {
     pool.reserved_bytes += segment.bytes;
     pool.used_bytes += segment.used_bytes;
-    pool.blocks += segment.blocks;
+    pool.blocks += segment.blocks - segment.reaching;
     (segment.blocks == 0 ? pool.idle_whole_bytes : pool.idle_pinned_bytes) += segment.bytes - segment.used_bytes;
     pool.largest_idle = std::max(pool.largest_idle, segment.largest_idle);
     if (segment.blocks != 0) pool.largest_hole = std::max(pool.largest_hole, segment.largest_idle);

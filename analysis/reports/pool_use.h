@@ -15,6 +15,7 @@ struct SegmentUse {
   std::uint64_t used_bytes = 0;    // occupied by the program's blocks, rounding included
   std::uint64_t largest_idle = 0;  // longest range without a block; it may be quarantined
   std::uint64_t blocks = 0;
+  std::uint64_t reaching = 0;      // of these: begin in the segment before, as stream-ordered blocks may
 };
 
 // One device. At the end of the run unless it says peak.

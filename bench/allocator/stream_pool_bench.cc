@@ -20,7 +20,7 @@ constexpr std::size_t kGiB = std::size_t{1} << 30;
 void BM_StreamSameSize(benchmark::State& state) {
   FakeStreamMemory memory({.capacity = 64 * kGiB});
   StreamPool pool(memory, nullptr, {});
-  const StreamPoolId id = pool.AddPool(0, 0);
+  const StreamPoolId id = pool.AddPool(0, 0, /*expects_much=*/true);
   const auto bytes = static_cast<std::size_t>(state.range(0));
   while (state.KeepRunning()) pool.Free(pool.Allocate(id, kStream, bytes).block.address, &kStream);
   state.counters["driver_calls"] = static_cast<double>(memory.calls());
@@ -31,7 +31,7 @@ BENCHMARK(BM_StreamSameSize)->Arg(512)->Arg(100'000)->Arg(4 << 20);
 void BM_StreamRandomSizes(benchmark::State& state) {
   FakeStreamMemory memory({.capacity = 1024 * kGiB});
   StreamPool pool(memory, nullptr, {});
-  const StreamPoolId id = pool.AddPool(0, 0);
+  const StreamPoolId id = pool.AddPool(0, 0, /*expects_much=*/true);
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> exponent(9, 26);
   std::vector<std::size_t> sizes(1 << 16);
@@ -59,7 +59,7 @@ class SharedStreamPool : public benchmark::Fixture {
     if (state.thread_index() != 0) return;
     memory_ = std::make_unique<FakeStreamMemory>(FakeStreamMemory::Options{.capacity = 64 * kGiB});
     pool_ = std::make_unique<StreamPool>(*memory_, nullptr, StreamPoolOptions{});
-    id_ = pool_->AddPool(0, 0);
+    id_ = pool_->AddPool(0, 0, /*expects_much=*/true);
   }
   void TearDown(const benchmark::State& state) override {
     if (state.thread_index() == 0) pool_.reset();

@@ -82,6 +82,7 @@ class Executor {
       streams_.push_back(stream);
     }
     kernels_ = LoadKernels();
+    if (program_.stream_ordered) MakePools();
     std::barrier meet(program_.threads);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < program_.threads; ++thread) {
@@ -96,6 +97,7 @@ class Executor {
     for (std::thread& thread : threads) thread.join();
     Require(cuCtxSynchronize(), "last synchronize");
     host_.clear();
+    if (pool_ != nullptr) Require(cuMemPoolDestroy(pool_), "cuMemPoolDestroy");
     Require(cuCtxDestroy(context_), "cuCtxDestroy");
     std::ostringstream all;
     for (int thread = 0; thread < program_.threads; ++thread)
@@ -108,6 +110,18 @@ class Executor {
     if (result == CUDA_SUCCESS) return;
     const std::lock_guard lock(mutex_);
     output_[0] << "FAILED " << what << ' ' << result << '\n';
+  }
+  void MakePools() {
+    CUmemPoolProps properties = {};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    Require(cuMemPoolCreate(&pool_, &properties), "cuMemPoolCreate");
+    CUmemoryPool by_default = nullptr;
+    Require(cuDeviceGetDefaultMemPool(&by_default, 0), "default pool");
+    std::uint64_t threshold = program_.threshold;
+    for (CUmemoryPool pool : {pool_, by_default}) {
+      Require(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold), "threshold");
+    }
   }
   static void Check(CUresult result, const Op& op, std::ostream& out) {
     if (result != CUDA_SUCCESS) out << "error " << result << " in op " << static_cast<int>(op.kind) << '\n';
@@ -128,6 +142,16 @@ class Executor {
         return Check(cuMemAlloc(&buffers_[op.buffer], op.bytes), op, out);
       case OpKind::kFree:
         return Check(cuMemFree(buffers_[op.buffer]), op, out);
+      case OpKind::kAllocateAsync:
+        sizes_[op.buffer] = op.bytes;
+        return Check(op.other == 1 ? cuMemAllocFromPoolAsync(&buffers_[op.buffer], op.bytes, pool_, stream)
+                                   : cuMemAllocAsync(&buffers_[op.buffer], op.bytes, stream),
+                     op, out);
+      case OpKind::kFreeAsync:
+        return Check(cuMemFreeAsync(buffers_[op.buffer], stream), op, out);
+      case OpKind::kDestroyStream:
+        streams_[op.stream] = nullptr;
+        return Check(cuStreamDestroy(stream), op, out);
       case OpKind::kMemset:
         return Check(cuMemsetD8Async(at, static_cast<unsigned char>(op.value), op.bytes, stream), op, out);
       case OpKind::kHostToDevice: {
@@ -202,6 +226,7 @@ class Executor {
 
   const Program& program_;
   CUcontext context_ = nullptr;
+  CUmemoryPool pool_ = nullptr;
   Kernels kernels_{};
   std::vector<CUstream> streams_;
   std::vector<CUdeviceptr> buffers_;

@@ -19,6 +19,8 @@ struct Buffer {
   bool live = false;
   int owner = -1;  // the thread that may touch it in this phase
   int home = 0;  // the stream that most of its work is in, in programs whose streams have little to do with each other
+  bool async = false;    // stream-ordered
+  int pool = 0;          // then
   bool watched = false;  // not touched again before it is read at the end of the phase
   Pending pending;
 };
@@ -47,6 +49,16 @@ class Generator {
       program_.stream_blocking.push_back(Chance(apart_ ? 0.1 : 0.5));
     streams_each_ = streams_each;
     synchronizing_ = Between(0, 2);
+    program_.stream_ordered = options_.stream_ordered;
+    if (!options_.stream_ordered) return;
+    static constexpr std::array<std::uint64_t, 3> kThresholds{0, ~std::uint64_t{0}, 8u << 20};
+    program_.threshold = kThresholds[Between(0, 2)];
+    // Streams of one thread may be destroyed; others' must not name them meanwhile.
+    for (int i = 0; i < streams_each_ && program_.threads == 1; ++i) {
+      program_.stream_blocking.push_back(Chance(0.3));
+      ++streams_each_;
+      if (i >= 2) break;
+    }
   }
 
   Program Run() {
@@ -74,7 +86,10 @@ class Generator {
   int PickStream(int buffer = -1) {
     if (buffer >= 0 && apart_ && Chance(0.95)) return buffers_[buffer].home;
     if (Chance(apart_ ? 0.02 : 0.15)) return 0;
-    return 1 + thread_ * streams_each_ + Between(0, streams_each_ - 1);
+    for (;;) {
+      const int stream = 1 + thread_ * streams_each_ + Between(0, streams_each_ - 1);
+      if (!destroyed_.contains(stream)) return stream;
+    }
   }
 
   int PickBuffer() {
@@ -129,6 +144,7 @@ class Generator {
     if (dice < 84) return quiet_ ? Work(buffer) : CopyOut(buffer);
     if (dice < 90) return ReadSome();
     if (dice < 92) return Emit({.kind = OpKind::kQueries, .buffer = buffer});
+    if (options_.stream_ordered && dice == 92 && program_.threads == 1) return DestroyStream();
     if (dice < 93) {
       if (program_.threads == 1) Emit({.kind = OpKind::kBadCalls, .buffer = buffer});
       return;
@@ -140,14 +156,26 @@ class Generator {
 
   void Allocate() { Allocate(PickSize(), PickStream(), false); }
 
-  void Allocate(std::uint64_t bytes, int stream, bool watched) {
+  // pool: of stream-ordered memory; -1: any, or none.
+  void Allocate(std::uint64_t bytes, int stream, bool watched, int pool = -1) {
     std::uint64_t live = 0;
     for (const Buffer& b : buffers_) live += b.live ? b.bytes : 0;
     if (live + bytes > options_.max_live) return;
     const int index = static_cast<int>(buffers_.size());
     buffers_.push_back(
         {.bytes = bytes, .live = true, .owner = thread_, .home = stream, .watched = watched, .pending = {}});
-    Emit({.kind = OpKind::kAllocate, .buffer = index, .bytes = bytes});
+    if (options_.stream_ordered && (pool >= 0 || Chance(0.85))) {
+      buffers_[index].async = true;
+      buffers_[index].pool = pool >= 0 ? pool : Between(0, 1);
+      Emit({.kind = OpKind::kAllocateAsync,
+            .buffer = index,
+            .other = buffers_[index].pool,
+            .stream = stream,
+            .bytes = bytes});
+      buffers_[index].pending.writers = {stream};  // others may use it after that only
+    } else {
+      Emit({.kind = OpKind::kAllocate, .buffer = index, .bytes = bytes});
+    }
     // Memory is not cleared by the driver, so nothing is read that was not written.
     Access(stream, index, true);
     Emit({.kind = OpKind::kMemset, .buffer = index, .stream = stream, .bytes = bytes, .value = Value() & 0xFF});
@@ -155,9 +183,9 @@ class Generator {
 
   void Free(int index) {
     // The copies out of it may be under way, kernels may be running: a free waits for them, or must look as if it did.
-    Emit({.kind = OpKind::kFree, .buffer = index});
+    const bool waits = FreeInAnyWay(index);
     buffers_[index].live = false;
-    if (Chance(0.3)) {
+    if (waits && Chance(0.3)) {
       // Programs read the result of an asynchronous copy right after a free: the free is the only wait.
       for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
         if (slots_[slot].owner == thread_ && slots_[slot].filled) ReadSlot(static_cast<int>(slot));
@@ -165,7 +193,58 @@ class Generator {
     }
     // What a loop does: the same size again at once, used by another stream than the one that may still be at work.
     // In quiet programs nobody else writes to it, so that late work of its forerunner would show.
+    if (options_.stream_ordered && buffers_[index].async && !waits && freed_in_ >= 0) return ReuseElsewhere(index);
     if (Chance(0.5)) Allocate(buffers_[index].bytes, PickStream(), quiet_);
+  }
+
+  // The same size from the same pool in another stream, which gets ahead of the one that may still be at work.
+  void ReuseElsewhere(int index) {
+    const int stream = PickStream();
+    if (Ordered(stream, freed_in_) || Chance(0.3)) return;
+    Allocate(buffers_[index].bytes, stream, true, buffers_[index].pool);
+    if (Chance(0.3)) return;
+    Emit({.kind = OpKind::kStreamSynchronize, .stream = stream});
+    ForgetOrdered(stream);
+  }
+
+  // True if the free waits for the device, as a free of synchronous memory does.
+  bool FreeInAnyWay(int index) {
+    freed_in_ = -1;
+    const bool in_stream = options_.stream_ordered && Chance(buffers_[index].async ? 0.85 : 0.1);
+    if (in_stream) {
+      const int stream = PickStream(index);
+      Access(stream, index, true);
+      freed_in_ = stream;
+      Emit({.kind = OpKind::kFreeAsync, .buffer = index, .stream = stream});
+      return false;
+    }
+    if (buffers_[index]
+            .async) {  // cuMemFree does not wait for these: "callers must ensure that all accesses have completed"
+      std::set<int> streams = buffers_[index].pending.readers;
+      streams.insert(buffers_[index].pending.writers.begin(), buffers_[index].pending.writers.end());
+      for (int stream : streams) Emit({.kind = OpKind::kStreamSynchronize, .stream = stream});
+    }
+    Emit({.kind = OpKind::kFree, .buffer = index});
+    return !buffers_[index].async;
+  }
+
+  // What is pending in it is pending in another one from now on, which waits for it.
+  void DestroyStream() {
+    const int stream = PickStream();
+    if (stream == 0 || static_cast<int>(destroyed_.size()) + 2 > streams_each_) return;
+    destroyed_.insert(stream);
+    const int heir = PickStream();
+    Emit({.kind = OpKind::kWait, .other = stream, .stream = heir});
+    Emit({.kind = OpKind::kDestroyStream, .stream = stream});
+    const auto inherit = [&](std::set<int>& streams) {
+      if (streams.erase(stream) != 0) streams.insert(heir);
+    };
+    for (Buffer& buffer : buffers_) {
+      inherit(buffer.pending.readers);
+      inherit(buffer.pending.writers);
+      if (buffer.home == stream) buffer.home = heir;
+    }
+    for (HostSlot& slot : slots_) inherit(slot.writers);
   }
 
   void Work(int index) {
@@ -260,8 +339,7 @@ class Generator {
       if (slots_[slot].owner == thread_ && slots_[slot].filled) ReadSlot(static_cast<int>(slot));
     }
     for (std::size_t i = 0; last && i < buffers_.size(); ++i) {
-      if (buffers_[i].live && buffers_[i].owner == thread_ && Chance(0.7))
-        Emit({.kind = OpKind::kFree, .buffer = static_cast<int>(i)});
+      if (buffers_[i].live && buffers_[i].owner == thread_ && Chance(0.7)) FreeInAnyWay(static_cast<int>(i));
     }
   }
 
@@ -279,6 +357,8 @@ class Generator {
   std::vector<HostSlot> slots_;
   std::vector<std::uint64_t> sizes_;
   std::vector<Op>* ops_ = nullptr;
+  std::set<int> destroyed_;
+  int freed_in_ = -1;  // the stream of the last free, if it was in one
   int thread_ = 0;
   int streams_each_ = 1;
   int synchronizing_ = 1;
@@ -301,7 +381,10 @@ const char* Name(OpKind kind) {
                                      "stream_synchronize",
                                      "context_synchronize",
                                      "queries",
-                                     "bad_calls"};
+                                     "bad_calls",
+                                     "allocate_async",
+                                     "free_async",
+                                     "destroy_stream"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -30,6 +30,9 @@ enum class OpKind : std::uint8_t {
   kContextSynchronize,
   kQueries,   // prints what identity queries say of the buffer
   kBadCalls,  // zero size, interior free, double free: prints their codes
+  kAllocateAsync,  // buffer, bytes, stream; from the pool of the program's own if other is 1
+  kFreeAsync,      // buffer, stream
+  kDestroyStream,  // stream
 };
 
 struct Op {
@@ -48,6 +51,8 @@ struct Program {
   int threads = 1;
   int buffers = 0;
   int host_slots = 0;
+  bool stream_ordered = false;        // uses stream-ordered memory
+  std::uint64_t threshold = 0;        // release threshold of its pools; 0: as they are made
   bool pinned = false;                // uses pinned host memory at all: with it, a free must wait for kernels too
   std::vector<bool> stream_blocking;  // per stream; stream 0 is the legacy default stream
   std::vector<std::vector<std::vector<Op>>> phases;  // [phase][thread]
@@ -56,6 +61,7 @@ struct Program {
 struct GenerateOptions {
   int operations = 160;                // about, over all threads
   std::uint64_t max_live = 96u << 20;  // bytes held at any time, about
+  bool stream_ordered = false;         // most buffers come from cuMemAllocAsync; streams are destroyed, too
 };
 
 Program Generate(std::uint64_t seed, const GenerateOptions& options);

@@ -2,7 +2,8 @@
 """Random legal programs must print the same with and without the pool, in every order of the simulated streams.
 
 With the quarantine rule switched off (CUHEAP_TEST_NO_QUARANTINE, for this test only) wrong bytes must appear: that
-shows that the programs would find a pool that reuses memory too early.
+shows that the programs would find a pool that reuses memory too early. --stream-ordered does the same with programs that
+use cuMemAllocAsync in several streams and pools, and with the rule of streams (CUHEAP_TEST_NO_STREAM_RULE).
 """
 
 import argparse
@@ -31,9 +32,13 @@ def environment(args, order, preload, extra):
     return env
 
 
+def kind(args):
+    return ["--stream-ordered"] if args.stream_ordered else []
+
+
 def run(args, order, preload, first, last, extra=None):
     """The output of the seeds, as a list of (seed, text)."""
-    command = [args.program, str(first), str(last)]
+    command = [args.program, str(first), str(last), *kind(args)]
     with tempfile.TemporaryDirectory() as journal:
         env = environment(args, order, preload, {"CUHEAP_DIR": journal, **(extra or {})})
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1200, check=False)
@@ -55,7 +60,7 @@ def differences(bare, ours, first, last):
 
 def show(args, seed, order, bare, ours):
     print(f"seed {seed}, order {order}: the program's results differ", flush=True)
-    program = subprocess.run([args.program, str(seed), str(seed), "--print"], text=True, capture_output=True, check=False,
+    program = subprocess.run([args.program, str(seed), str(seed), "--print", *kind(args)], text=True, capture_output=True, check=False,
                              env=environment(args, order, False, {})).stdout.split("seed ")[0]
     print(program)
     left, right = bare.get(seed, "(nothing)").split("\n"), ours.get(seed, "(nothing)").split("\n")
@@ -97,12 +102,15 @@ def compare(args):
 
 def must_find(args):
     found = {}
+    rule = "CUHEAP_TEST_NO_STREAM_RULE" if args.stream_ordered else "CUHEAP_TEST_NO_QUARANTINE"
     for order in ORDERS:
         bare = run_bare(args, order)
-        broken, _ = run(args, order, True, args.first, args.last, {"CUHEAP_TEST_NO_QUARANTINE": "1"})
+        broken, _ = run(args, order, True, args.first, args.last, {rule: "1"})
         found[order] = len(differences(bare, broken, args.first, args.last))
-        print(f"order {order}: without the quarantine rule {found[order]} of {len(bare)} programs give other results",
+        print(f"order {order}: with {rule} {found[order]} of {len(bare)} programs give other results",
               flush=True)
+    if args.stream_ordered:
+        return 0 if sum(found.values()) else 1
     # Eager work is done before its memory can be reused, and random work nearly always: there is little to find.
     return 0 if found["late"] else 1
 
@@ -115,6 +123,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--last", type=int, default=499)
     parser.add_argument("--must-find", action="store_true", help="switch the quarantine off: differences must appear")
+    parser.add_argument("--stream-ordered", action="store_true", help="programs of cuMemAllocAsync")
     args = parser.parse_args()
     return must_find(args) if args.must_find else compare(args)
 

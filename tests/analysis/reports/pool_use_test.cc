@@ -54,6 +54,22 @@ TEST_F(PoolUseTest, IdleMemoryIsWholeSegmentsOrHolesBesideBlocks) {
   EXPECT_EQ(pool.map[0].blocks, 2u);
 }
 
+TEST_F(PoolUseTest, ABlockMayReachOverSegments) {
+  program_.Segment(kSegment, 4 * kMiB);
+  program_.Segment(kSegment + 4 * kMiB, 2 * kMiB);
+  program_.Segment(kSegment + 6 * kMiB, 8 * kMiB);
+  Serve(7 * kMiB, kSegment + kMiB);
+  Serve(kMiB, kSegment + 10 * kMiB);
+  const auto pools = Measure();
+  ASSERT_EQ(pools.size(), 1u);
+  EXPECT_EQ(pools[0].used_bytes, 8 * kMiB);
+  EXPECT_EQ(pools[0].blocks, 2u);
+  EXPECT_EQ(pools[0].idle_whole_bytes, 0u);
+  EXPECT_EQ(pools[0].idle_pinned_bytes, 6 * kMiB);
+  EXPECT_EQ(pools[0].map[1].largest_idle, 0u);
+  EXPECT_EQ(pools[0].map[2].largest_idle, 3 * kMiB);
+}
+
 // cases.md B-02: a comb of live and idle blocks, and the pyramid beside it.
 TEST_F(PoolUseTest, CombIsFragmentedAndPyramidIsNot) {
   constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
