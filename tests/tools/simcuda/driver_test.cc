@@ -78,11 +78,14 @@ TEST(DriverTest, BadEnvironmentIsNamedAndInitFails) {
 }
 
 TEST(DriverTest, AModelMayBeNamedAsPeopleDo) {
-  const std::pair<std::string, std::string> names[] = {
-      {"H100", "NVIDIA H100 80GB HBM3"},      {"A100-80GB", "NVIDIA A100-SXM4-80GB"},
-      {"a100 40g", "NVIDIA A100-SXM4-40GB"},  {"NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"},
-      {"RTX_4090", "NVIDIA GeForce RTX 4090"}, {"GeForce RTX 3090", "NVIDIA GeForce RTX 3090"},
-      {"Tesla T4", "Tesla T4"},               {"V100-32GB", "Tesla V100-SXM2-32GB"}};
+  const std::pair<std::string, std::string> names[] = {{"H100", "NVIDIA H100 80GB HBM3"},
+                                                       {"A100-80GB", "NVIDIA A100-SXM4-80GB"},
+                                                       {"a100 40g", "NVIDIA A100-SXM4-40GB"},
+                                                       {"NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"},
+                                                       {"RTX_4090", "NVIDIA GeForce RTX 4090"},
+                                                       {"GeForce RTX 3090", "NVIDIA GeForce RTX 3090"},
+                                                       {"Tesla T4", "Tesla T4"},
+                                                       {"V100-32GB", "Tesla V100-SXM2-32GB"}};
   for (const auto& [name, device] : names) {
     Simulate({{"SIMCUDA_MODEL", name}}, [&] {
       ASSERT_CUDA(cuInit(0));

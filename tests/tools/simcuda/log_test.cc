@@ -173,9 +173,9 @@ TEST(LogTest, DataThatCrossesIsHashedWhenAskedFor) {
     whither.push_back(line.substr(0, hash));
     hashes.push_back(line.substr(hash));
   }
-  EXPECT_EQ(whither,
-            (std::vector<std::string>{"# data to=device bytes=100", "# data to=host bytes=100",
-                                      "# data to=host bytes=100", "# data to=host bytes=100", "# data to=host bytes=99"}));
+  EXPECT_EQ(whither, (std::vector<std::string>{"# data to=device bytes=100", "# data to=host bytes=100",
+                                               "# data to=host bytes=100", "# data to=host bytes=100",
+                                               "# data to=host bytes=99"}));
   ASSERT_EQ(hashes.size(), 5u);
   EXPECT_EQ(hashes[0], hashes[1]) << "the same bytes came back";
   EXPECT_EQ(std::set<std::string>(hashes.begin(), hashes.end()).size(), 4u) << "one byte more, less or another";
