@@ -85,8 +85,8 @@ std::string ForTensors(const Report& report, const LeakFinding& finding) {
   switch (finding.cause) {
     case LeakCause::kGraph:
       return "Something holds a tensor with a grad_fn, and with it all that the forward pass saved: a running sum of "
-             "losses, a list of losses or outputs? Add loss.item() (or loss.detach()) instead, and evaluate under "
-             "torch.no_grad().";
+             "losses, a list of losses or outputs, a state carried from step to step? Add loss.item() (or "
+             "loss.detach()) instead, detach() the state, and evaluate under torch.no_grad().";
     case LeakCause::kScalar:
       return "A loss or metric is kept as a tensor each time: keep loss.item(), or loss.detach().cpu() every now and "
              "then.";

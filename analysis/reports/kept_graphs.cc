@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint64_t kScalarBytes = 512;  // what PyTorch rounds a single number to
 constexpr std::size_t kFewestKeptUses = 3;
 constexpr std::size_t kFewestResults = 2;
-constexpr double kMost = 0.6, kNearlyAll = 0.95;
+constexpr std::size_t kManyResults = 4;
+constexpr double kMost = 0.6, kAlmostAll = 0.8, kNearlyAll = 0.95;
 constexpr std::size_t kNoUnit = std::numeric_limits<std::size_t>::max();
 
 // A way into a model, on one device and thread.
@@ -177,8 +178,9 @@ class GraphFinder {
         with_loss = with_loss || 2 * unit.ends_in_scalar >= unit.kept_uses;
       }
       const double share = outlived == 0 ? 0 : static_cast<double>(outlived_kept) / static_cast<double>(outlived);
-      if (whole && results >= kFewestResults && share >= (with_loss ? kMost : kNearlyAll))
-        graphs.push_back(GraphOf(members));
+      // With the loss in it there is no doubt; without, many tensors of which only an output or two went are a graph.
+      const double least = with_loss ? kMost : (results >= kManyResults ? kAlmostAll : kNearlyAll);
+      if (whole && results >= kFewestResults && share >= least) graphs.push_back(GraphOf(members));
     }
     return graphs;
   }

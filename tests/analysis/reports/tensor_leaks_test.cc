@@ -91,6 +91,26 @@ TEST_F(TensorLeaksTest, DataBetweenAGraphAndItsBatchDoesNotPartThem) {
                    (64 << 10) + 2 * SyntheticTraining::kHidden + SyntheticTraining::kLogits);
 }
 
+// out, state = model(x, state) without detach(): the output goes, everything else stays, and no loss is in it.
+TEST_F(TensorLeaksTest, AStateThatIsCarriedOnKeepsEveryGraph) {
+  training_.SetUp();
+  for (int step = 0; step < kSteps; ++step) {
+    training_.Tensor(training_.Loop("randn", 40), 2048);
+    for (const char* const part : {"mm", "sigmoid", "tanh", "mul"})
+      training_.Tensor(training_.Forward(part, 20, 41), 4096);
+    const std::uint64_t output = training_.Tensor(training_.Forward("linear", 21, 41), 1024);
+    training_.Temporary(training_.Loop("mse_loss", 42), 512);
+    training_.BackwardPass({});
+    training_.OptimizerStep(43);
+    training_.Free(output);
+  }
+  const Report& report = Now();
+  ASSERT_EQ(report.leak_count(), 1u) << RenderText(report);
+  EXPECT_EQ(LineOf(report, report.findings.front()), "/opt/me/train.py:41");
+  EXPECT_EQ(report.findings.front().cause, LeakCause::kGraph);
+  EXPECT_DOUBLE_EQ(report.findings.front().bytes_per_step, 2048 + 4 * 4096);
+}
+
 // self.history.append(h), with h of line 21, in training only.
 TEST_F(TensorLeaksTest, ActivationsInAListAreNamedWithTheirCaller) {
   training_.SetUp();
