@@ -287,8 +287,11 @@ absl::Status ReadingError(const JsonReader& in, const Draft& draft, const std::s
     return FileError(absl::StatusCode::kInvalidArgument, name, in.place(), in.problem(),
                      std::string("the file is cut off: copy it again, or ") + kMakeAgain);
   }
-  return FileError(absl::StatusCode::kInvalidArgument, name, in.place(), in.problem(),
-                   draft.format == "cuheap-snapshot" ? kMakeAgain : "name a snapshot that cuheap wrote");
+  if (draft.format == "cuheap-snapshot") {
+    return FileError(absl::StatusCode::kInvalidArgument, name, in.place(), in.problem(), kMakeAgain);
+  }
+  const std::string foreign = in.problem() == kForeign ? kForeign : kForeign + (": " + in.problem());
+  return FileError(absl::StatusCode::kInvalidArgument, name, in.place(), foreign, "name a snapshot that cuheap wrote");
 }
 
 absl::StatusOr<Snapshot> Load(TextSource& source, const std::string& name) {

@@ -66,8 +66,8 @@ TEST(SnapshotLoaderTest, WordsOfTheFileDecideWhatNumbersMean) {
 }
 
 TEST(SnapshotLoaderTest, AFileThatIsSomethingElseSaysSo) {
-  EXPECT_EQ(ErrorOf(std::string()), "a.json: byte 0 ($): the file is empty; name a snapshot that cuheap wrote");
-  EXPECT_THAT(ErrorOf(std::string("hello")), HasSubstr("expected an object"));
+  EXPECT_EQ(ErrorOf(std::string()), "a.json: byte 0 ($): not a cuheap snapshot: the file is empty; name a snapshot that cuheap wrote");
+  EXPECT_THAT(ErrorOf(std::string("hello")), HasSubstr("not a cuheap snapshot: expected an object"));
   EXPECT_THAT(ErrorOf(std::string("\x80\x02}q", 4)), HasSubstr("byte 0x80"));
   EXPECT_THAT(ErrorOf(std::string("[1,2]")), HasSubstr("expected an object"));
   EXPECT_THAT(ErrorOf(std::string("{}")), HasSubstr("no member \"format\""));

@@ -102,26 +102,12 @@ void Parse(CLI::App& app, std::vector<std::string> words) {
   app.parse(words);
 }
 
+// The least and the greatest memory of a simulated GPU, in bytes.
+constexpr options::Range kSimulatedMemory{std::uint64_t{4} << 20, std::uint64_t{1} << 49};
+
 bool IsCount(const std::string& text) {
   return !text.empty() && text.size() < 10 &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-// A number with or without K, M, G, KiB, MiB, GiB, of at least 4 MiB: what SIMCUDA_MEMORY takes.
-bool IsMemorySize(const std::string& text) {
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  if (digits == 0 || digits > 15) return false;
-  const std::string unit = text.substr(digits);
-  double bytes = std::stod(text.substr(0, digits));
-  if (unit == "K" || unit == "KiB")
-    bytes *= 1 << 10;
-  else if (unit == "M" || unit == "MiB")
-    bytes *= 1 << 20;
-  else if (unit == "G" || unit == "GiB")
-    bytes *= 1 << 30;
-  else if (!unit.empty())
-    return false;
-  return bytes >= 4 << 20 && bytes <= 1e15;
 }
 
 // Says "cuheap run [OPTIONS] -- PROGRAM", which CLI11 does not know of.
@@ -414,9 +400,14 @@ class Parser {
     if (!model_.empty() && simcuda::FindDeviceModel(model_) == nullptr) {
       return Error("--simulate: no such model: '" + model_ + "'; use one of " + simcuda::DeviceModelNames(), "run");
     }
-    if (!simulated_memory_.empty() && !IsMemorySize(simulated_memory_)) {
-      return Error("--simulate-memory: use a size such as 24GiB, at least 4MiB, not '" + simulated_memory_ + "'",
-                   "run");
+    if (!simulated_memory_.empty()) {
+      std::uint64_t bytes = 0;
+      const char* remedy = nullptr;
+      if (!options::ParseBytes(simulated_memory_, kSimulatedMemory, &bytes, &remedy)) {
+        return Error("--simulate-memory: use a size such as 24GiB, at least 4MiB, not '" + simulated_memory_ + "'",
+                     "run");
+      }
+      simulated_memory_ = std::to_string(bytes);
     }
     set("SIMCUDA_MODEL", model_);
     set("SIMCUDA_DEVICES", simulated_devices_);

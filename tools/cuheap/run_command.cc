@@ -17,6 +17,7 @@
 #include "tools/cuheap/pool_mode.h"
 #include "tools/cuheap/snapshot_files.h"
 #include "tools/cuheap/supervisor.h"
+#include "tools/simcuda/driver/device_table.h"
 
 namespace cuheap::tools {
 namespace {
@@ -57,6 +58,13 @@ void SayResult(const SnapshotResult& result, bool quiet) {
     Say("and " + std::to_string(result.files.size() - 1 - named) + " more: cuheap report " +
         ShellQuoted(folder.empty() ? "." : folder));
   }
+}
+
+// People write the model as a word of its own, which makes it the program.
+std::string ModelHint(const RunOptions& options) {
+  const std::string& name = options.command[0];
+  if (!options.simulate || simcuda::FindDeviceModel(name) == nullptr) return {};
+  return "; for that GPU write --simulate=" + name;
 }
 
 // Makes the snapshots; true if the journals are not needed any more.
@@ -117,7 +125,8 @@ int Run(const RunOptions& options) {
   const Outcome outcome = Supervise(options.command, MakeChildEnvironment(environment, changes));
   if (outcome.start_error != 0) {
     RemoveJournalFolder(*folder);
-    Say(options.command[0] + ": " + (outcome.start_error == ENOENT ? "not found" : std::strerror(outcome.start_error)));
+    Say(options.command[0] + ": " + (outcome.start_error == ENOENT ? "not found" : std::strerror(outcome.start_error)) +
+        ModelHint(options));
     return StatusOfStartError(outcome.start_error);
   }
   if (Conclude(options, *folder, outcome.pid)) RemoveJournalFolder(*folder);

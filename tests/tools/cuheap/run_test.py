@@ -115,6 +115,19 @@ class Demo(EndToEnd):
         self.assertIn("leaky_training.cc", report["failures"][0]["line"]["file"])
 
 
+    def test_model_as_a_word_of_its_own_is_told(self):
+        done = self.cuheap("run", "--simulate", "h200", "--", DEMO)
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("h200: not found; for that GPU write --simulate=h200", done.stderr)
+
+    def test_simulated_memory_in_the_usual_units(self):
+        for size in ("128MB", "128m", "134217728"):
+            done = self.run_it(DEMO, "400", options=["-o", "demo.json", "--simulate-memory", size])
+            self.assertIn("cuheap: out of memory: ", done.stderr, size)
+            device, = json.loads((self.work / "demo.json").read_text(encoding="utf-8"))["devices"]
+            self.assertEqual(device["total_bytes"], 128 << 20, size)
+
+
 class Processes(EndToEnd):
     """processes.cc: `leak N` leaks N blocks; `fork PROGRAM...` runs others; `wait FILE` leaks, then waits to be killed."""
 
