@@ -132,6 +132,7 @@ class FakeStreamMemory {
     });
   }
   DriverResult RecordEvent(const StreamRef& stream, std::uint64_t* out) {
+    if (on_record_) on_record_(stream);
     return Run(Operation::kRecordEvent, [&] {
       if (destroyed_.contains(stream.id)) return Misuse();
       events_[next_event_] = {stream.id, streams_[stream.id].submitted};
@@ -158,13 +159,15 @@ class FakeStreamMemory {
     });
   }
   DriverResult Synchronize(std::uint64_t context) {
-    return Run(Operation::kSynchronize, [&] {
+    const DriverResult result = Run(Operation::kSynchronize, [&] {
       if (!may_synchronize_) return kNotReady;
       for (auto& [id, stream] : streams_) {
         if (stream.context == context) stream.completed = stream.submitted;
       }
       return kDriverSuccess;
     });
+    if (on_synchronized_) on_synchronized_(context);
+    return result;
   }
 
   // ---- what tests say ----
@@ -193,6 +196,12 @@ class FakeStreamMemory {
   void set_may_synchronize(bool may) { may_synchronize_ = may; }
   // Called before pages are taken away, without a lock.
   void set_on_unmap(std::function<void(DeviceAddress, std::size_t)> on_unmap) { on_unmap_ = std::move(on_unmap); }
+
+  // Called before an event is recorded, and after a synchronisation, without a lock.
+  void set_on_record(std::function<void(const StreamRef&)> on_record) { on_record_ = std::move(on_record); }
+  void set_on_synchronized(std::function<void(ContextId)> on_synchronized) {
+    on_synchronized_ = std::move(on_synchronized);
+  }
 
   // The call of this number (they count from 0) fails with the result, unless it is a Release or Unreserve.
   void FailCall(std::uint64_t number, DriverResult result) {
@@ -295,6 +304,8 @@ class FakeStreamMemory {
   const Options options_;
   mutable std::mutex mutex_;
   std::function<void(DeviceAddress, std::size_t)> on_unmap_;
+  std::function<void(const StreamRef&)> on_record_;
+  std::function<void(ContextId)> on_synchronized_;
   std::map<DeviceAddress, std::size_t> reserved_;
   std::map<std::uint64_t, Physical> physical_;
   std::map<DeviceAddress, Mapping> mapped_;

@@ -57,7 +57,8 @@ struct StreamState {
   std::uint64_t last_free = 0;  // point of the last free in it
   std::uint64_t proven = 0;     // it has passed all frees up to this point
   bool alive = true;            // the program has not destroyed it
-  bool probed = false;          // some thread is asking the driver about it
+  bool probed = false;          // some thread is asking the driver about it, and keeps a pointer to this
+  bool context_gone = false;    // events recorded in it went with the context
   std::vector<Mark> marks;
   unsigned lanes = 0;
 };

@@ -182,6 +182,7 @@ void StreamBooks::ContextGone(ContextId context) {
     if (stream->ref.context != context) continue;
     StreamProven(stream.get(), stream->last_free);
     stream->alive = false;
+    stream->context_gone = true;
     stream->marks.clear();
   }
 }
@@ -243,7 +244,7 @@ bool StreamBooks::EndProbes(std::vector<StreamProbe>* probes, std::vector<std::u
     StreamState* stream = probe.stream;
     const std::uint64_t before = stream->proven;
     if (probe.passed) StreamProven(stream, probe.point);
-    if (probe.made.event != 0) {
+    if (probe.made.event != 0 && !stream->context_gone) {
       probe.marks.push_back(probe.made);
       probe.reached.push_back(probe.made_reached);
       stream->marks.push_back(probe.made);

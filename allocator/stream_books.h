@@ -111,6 +111,11 @@ class StreamBooks {
   // Its work has ended; marks are not valid any more.
   void ContextGone(ContextId context);
   std::vector<StreamId> StreamsOf(ContextId context) const;
+  // No driver call of ours names the stream. REQUIRES: its gate is closed, so that none begins.
+  bool Quiet(StreamId id) const {
+    const StreamState* stream = FindStream(id);
+    return gates_.Quiet(id) && (stream == nullptr || !stream->probed);
+  }
   // Forgets destroyed streams that no free memory waits for. Events to be destroyed are appended.
   void DropDeadStreams(std::vector<std::uint64_t>* done);
 

@@ -204,11 +204,14 @@ bool StreamLadder::UnmapChunk(DeviceAddress address, const StreamChunk& chunk) {
 DriverResult StreamLadder::Grant(StreamPoolId id, int device, DeviceAddress address, std::size_t bytes) {
   for (std::uint64_t version = 0, seen = ~std::uint64_t{0};; seen = version) {
     std::vector<AccessGrant> grants;
-    Locked([&](StreamBooks& books) {
-      const StreamPoolRecord& pool = *books.FindPool(id);
-      version = pool.access_version;
-      grants = pool.access;
+    const bool known = Locked([&](StreamBooks& books) {
+      const StreamPoolRecord* pool = books.FindPool(id);
+      if (pool == nullptr) return false;
+      version = pool->access_version;
+      grants = pool->access;
+      return true;
     });
+    if (!known) return kDriverInvalidValue;
     if (version == seen) return kDriverSuccess;
     grants.push_back({device, 3});
     if (const DriverResult set = memory_.SetAccess(address, bytes, grants.data(), grants.size()); !set.ok()) return set;
@@ -335,21 +338,30 @@ DriverResult StreamLadder::SetAccess(StreamPoolId id, const AccessGrant* grants,
 // ---- streams and contexts that end ----
 
 void StreamLadder::StreamDestroying(StreamId id) {
+  StreamState* stream = nullptr;
   StreamRef ref;
   std::uint64_t point = 0;
   {
     std::unique_lock lock(mutex_);
+    // Another thread may be ending the stream or its context at this moment: then no new call may name the stream.
+    const bool ending = books_.gates().Closed(id);
     books_.gates().Close(id);
-    left_.wait(lock, [&] { return books_.gates().Quiet(id); });
-    const StreamState* stream = books_.FindStream(id);
-    if (stream == nullptr || stream->last_free <= stream->proven || stream->ref.kind != StreamKind::kOrdinary) return;
+    left_.wait(lock, [&] { return books_.Quiet(id); });
+    stream = books_.FindStream(id);
+    if (ending || stream == nullptr || !stream->alive || stream->last_free <= stream->proven) return;
+    if (stream->ref.kind != StreamKind::kOrdinary) return;
+    stream->probed = true;  // so that it stays in the books
     ref = stream->ref;
     point = stream->last_free;
   }
   // The last chance to learn when its frees are reached.
   std::uint64_t event = 0;
-  if (!memory_.RecordEvent(ref, &event).ok()) return;
-  Locked([&](StreamBooks& books) { books.FindStream(id)->marks.push_back({event, point}); });
+  const bool recorded = memory_.RecordEvent(ref, &event).ok();
+  Locked([&](StreamBooks&) {
+    if (recorded && !stream->context_gone) stream->marks.push_back({event, point});
+    stream->probed = false;
+  });
+  left_.notify_all();
 }
 
 void StreamLadder::StreamDestroyed(StreamId id) {
@@ -369,7 +381,7 @@ void StreamLadder::CloseContext(ContextId context) {
   const std::vector<StreamId> streams = books_.StreamsOf(context);
   for (const StreamId id : streams) books_.gates().Close(id);
   left_.wait(lock, [&] {
-    return std::all_of(streams.begin(), streams.end(), [&](StreamId id) { return books_.gates().Quiet(id); });
+    return std::all_of(streams.begin(), streams.end(), [&](StreamId id) { return books_.Quiet(id); });
   });
 }
 

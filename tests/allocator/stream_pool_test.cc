@@ -223,6 +223,36 @@ TEST_F(StreamPoolTest, WhatADestroyedStreamFreedNeedsProof) {
   EXPECT_EQ(memory_.misuses(), 0u);
 }
 
+// Two threads destroy one stream, or one destroys its context: what the other is about must not be pulled from under it.
+TEST_F(StreamPoolTest, AStreamThatIsForgottenWhileItsLastEventIsRecorded) {
+  const DeviceAddress first = Get(a_, 5 * kMiB);
+  Put(a_, first);
+  memory_.set_on_record([&](const StreamRef& stream) {
+    pool_.StreamCompleted(stream.id, pool_.BeginSynchronize());
+    pool_.StreamDestroyed(stream.id);
+  });
+  pool_.StreamDestroying(a_.id);
+  pool_.StreamDestroyed(a_.id);
+  EXPECT_EQ(memory_.calls(Operation::kRecordEvent), 1u);
+  EXPECT_EQ(memory_.events(), 0u) << "the event outlives the stream";
+  EXPECT_EQ(memory_.misuses(), 0u);
+}
+
+TEST_F(StreamPoolTest, AContextThatGoesTakesTheEventThatIsBeingRecorded) {
+  Put(a_, Get(a_, 5 * kMiB));
+  memory_.set_on_record([&](const StreamRef&) { pool_.ContextDestroyed(kContext); });
+  pool_.StreamDestroying(a_.id);
+  pool_.StreamDestroyed(a_.id);
+  EXPECT_EQ(memory_.events(), 1u) << "destroyed by us, after the context has done so";
+}
+
+TEST_F(StreamPoolTest, OfTwoThreadsThatDestroyAStreamOneRecords) {
+  Put(a_, Get(a_, 5 * kMiB));
+  pool_.StreamDestroying(a_.id);
+  pool_.StreamDestroying(a_.id);
+  EXPECT_EQ(memory_.calls(Operation::kRecordEvent), 1u);
+}
+
 TEST_F(StreamPoolTest, AContextThatGoesEndsItsStreams) {
   const DeviceAddress first = Get(a_, 5 * kMiB);
   memory_.Submit(a_.id);
