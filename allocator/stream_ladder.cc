@@ -51,9 +51,13 @@ StreamAllocateOutcome StreamLadder::AllocateAfterOutOfMemory(const StreamRequest
     if (waited && WaitForContexts(device)) {
       if (const auto block = take(false)) return {kDriverSuccess, *block, StreamSource::kAfterWait};
     }
+    // What a synchronisation asks for, a release threshold for example, may have given idle memory back to the driver
+    // before we can: then there is nothing left to release, yet room to grow.
+    bool room = waited;
     // First only as much as is asked for: what stays saves later driver calls.
     for (const std::size_t bytes : {wanted, std::size_t{0}}) {
-      if (ReleaseIdle(device, bytes) == 0) continue;
+      if (ReleaseIdle(device, bytes) == 0 && !room) continue;
+      room = false;
       outcome = Grow(request);
       if (outcome.result != kDriverOutOfMemory) return outcome;
     }

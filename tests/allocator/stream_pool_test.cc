@@ -323,6 +323,18 @@ TEST_F(NearlyFull, WaitsForOtherStreamsBeforeItGivesUp) {
   EXPECT_EQ(source_, StreamSource::kAfterWait);
 }
 
+// What a wait of ours proves is trimmed as after one of the program: by whoever is told first, before we look.
+TEST_F(NearlyFull, MemoryThatAThresholdGaveBackDuringTheWaitIsTakenAgain) {
+  pool_.SetReleaseThreshold(id_, 0);
+  memory_.set_on_synchronized([&](ContextId context) {
+    if (pool_.ContextCompleted(context, pool_.BeginSynchronize())) pool_.TrimAfterSynchronization();
+  });
+  memory_.Submit(a_.id);
+  Put(a_, Get(a_, 10 * kMiB));
+  Get(b_, 12 * kMiB);
+  EXPECT_EQ(memory_.calls(Operation::kSynchronize), 1u);
+}
+
 TEST_F(NearlyFull, AWaitThatIsNotAllowedEndsInTheDriversError) {
   memory_.set_may_synchronize(false);
   const DeviceAddress first = Get(a_, 12 * kMiB);
