@@ -60,6 +60,15 @@ bool StreamBooks::AnyWatched() const {
   });
 }
 
+void StreamBooks::TakeEmptyRegions(std::vector<std::pair<DeviceAddress, std::size_t>>* regions) {
+  ForPools(std::nullopt, [regions](StreamPoolRecord& pool) {
+    for (StreamArena* arena : {&pool.small, &pool.large}) {
+      const auto taken = arena->TakeEmptyRegions();
+      regions->insert(regions->end(), taken.begin(), taken.end());
+    }
+  });
+}
+
 void StreamBooks::TakeDeadPools(std::vector<std::pair<DeviceAddress, std::size_t>>* regions) {
   std::erase_if(pools_, [&](const auto& entry) {
     StreamPoolRecord& pool = *entry.second;
@@ -125,6 +134,7 @@ StreamFreeOutcome StreamBooks::Free(DeviceAddress address, const StreamRef* stre
 }
 
 bool StreamBooks::Owns(DeviceAddress address) const {
+  if (live_.Find(address) != nullptr) return true;  // what a program frees, nearly always
   for (const auto& [id, pool] : pools_) {
     if (pool->small.FindRegion(address) != nullptr || pool->large.FindRegion(address) != nullptr) return true;
   }
@@ -132,6 +142,7 @@ bool StreamBooks::Owns(DeviceAddress address) const {
 }
 
 std::optional<StreamPoolBlock> StreamBooks::Find(DeviceAddress address) const {
+  if (const StreamBlock* block = live_.Find(address)) return Describe(*block);
   for (const auto& [id, pool] : pools_) {
     for (const StreamArena* arena : {&pool->small, &pool->large}) {
       if (const StreamBlock* block = arena->FindLive(address)) return Describe(*block);

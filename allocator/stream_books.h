@@ -87,6 +87,8 @@ class StreamBooks {
     }
   }
   bool AnyWatched() const;
+  // Takes regions without any pages out of all pools; their address space is the caller's to give back.
+  void TakeEmptyRegions(std::vector<std::pair<DeviceAddress, std::size_t>>* regions);
   // Forgets destroyed pools that hold nothing; their address space is the caller's to give back.
   void TakeDeadPools(std::vector<std::pair<DeviceAddress, std::size_t>>* regions);
 

@@ -121,7 +121,11 @@ StreamAllocateOutcome StreamLadder::Grow(const StreamRequest& request) {
     if (full) return failed(kDriverOutOfMemory);
     if (gone) return failed(kDriverInvalidValue);
     if (arena == nullptr) {
-      if (const DriverResult added = AddRegion(request); !added.ok()) return failed(added);
+      if (const DriverResult added = AddRegion(request); !added.ok()) {
+        StreamAllocateOutcome outcome = failed(added);
+        outcome.no_address_space = true;
+        return outcome;
+      }
       continue;
     }
     std::vector<StreamChunk> chunks;
@@ -146,7 +150,9 @@ DriverResult StreamLadder::AddRegion(const StreamRequest& request) {
   });
   DeviceAddress base = 0;
   DriverResult result = memory_.Reserve(bytes, &base);
-  while (!result.ok() && bytes > least) {  // address space may be short, too
+  // Address space may be short, too: then what holds nothing goes back, and if that is not enough, less is taken.
+  if (!result.ok() && FreeAddressSpace()) result = memory_.Reserve(bytes, &base);
+  while (!result.ok() && bytes > least) {
     bytes = std::max(least, bytes / 4 / kStreamPage * kStreamPage);
     result = memory_.Reserve(bytes, &base);
   }
@@ -162,6 +168,17 @@ DriverResult StreamLadder::AddRegion(const StreamRequest& request) {
   });
   if (!added) memory_.Unreserve(base, bytes);
   return added ? kDriverSuccess : kDriverInvalidValue;
+}
+
+// True if any address space went back to the driver. Another thread that just took a region may have to take it again.
+bool StreamLadder::FreeAddressSpace() {
+  std::vector<std::pair<DeviceAddress, std::size_t>> regions;
+  Locked([&](StreamBooks& books) {
+    books.TakeDeadPools(&regions);
+    books.TakeEmptyRegions(&regions);
+  });
+  for (const auto& [address, bytes] : regions) memory_.Unreserve(address, bytes);
+  return !regions.empty();
 }
 
 // Physical memory behind the whole range, usable by all who may use the pool. After a failure nothing is left of it,

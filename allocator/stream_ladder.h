@@ -51,6 +51,7 @@ class StreamLadder {
   void Ask(StreamProbe* probe);
   StreamAllocateOutcome Grow(const StreamRequest& request);
   DriverResult AddRegion(const StreamRequest& request);
+  bool FreeAddressSpace();
   DriverResult MapPages(StreamPoolId pool, int device, const StreamBlock& space, std::vector<StreamChunk>* chunks,
                         bool* stuck);
   DriverResult MapChunk(int device, DeviceAddress address, StreamChunk* chunk);

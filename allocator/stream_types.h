@@ -67,6 +67,7 @@ struct StreamAllocateOutcome {
   DriverResult result;
   StreamPoolBlock block;  // valid if result.ok()
   StreamSource source = StreamSource::kReady;
+  bool no_address_space = false;  // it failed because none could be reserved, whatever memory there is
 };
 
 enum class StreamFreeStatus : std::uint8_t {

@@ -19,6 +19,8 @@ std::optional<CUresult> Router::ServeInStream(HookId id, const Place& place, std
     served = streams_->pool().Allocate(from, known.ref, bytes);
     if (served.result.ok()) recorder::Count(journal::Counter::kOutOfMemoryRescues);
   }
+  // The driver's own pool stays beside ours, and has address space already.
+  if (served.no_address_space) return std::nullopt;
   if (!served.result.ok()) return Observe(static_cast<CUresult>(served.result.code));
   const bool hit = served.source != StreamSource::kDriver;
   recorder::Count(hit ? journal::Counter::kPoolHits : journal::Counter::kPoolMisses);

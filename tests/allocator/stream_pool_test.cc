@@ -372,5 +372,56 @@ TEST_F(NearlyFull, PagesThatTheDriverKeepsStayInTheBooks) {
   EXPECT_EQ(pool_.CheckInvariants(), nullptr);
 }
 
+// Address space for two regions of large blocks and two of small ones.
+class NarrowSpace : public testing::Test {
+ protected:
+  DriverResult GetAndPut(StreamPoolId id, std::size_t bytes) {
+    const StreamAllocateOutcome outcome = pool_.Allocate(id, stream_, bytes);
+    if (outcome.result.ok()) pool_.Free(outcome.block.address, &stream_);
+    return outcome.result;
+  }
+
+  FakeStreamMemory memory_{{.capacity = 512 * kMiB, .address_space = 272 * kMiB}};
+  const StreamRef stream_{1, 0x11, kContext, StreamKind::kOrdinary};
+  StreamPool pool_{memory_, nullptr, {.first_region_bytes = 128 * kMiB, .region_bytes = 128 * kMiB}};
+};
+
+TEST_F(NarrowSpace, ManyPoolsOneAfterAnotherShareIt) {
+  memory_.AddStream(stream_.id, kContext);
+  for (int i = 0; i < 50; ++i) {
+    const StreamPoolId id = pool_.AddPool(0, 0);
+    memory_.Submit(stream_.id);
+    EXPECT_TRUE(GetAndPut(id, 40 * kMiB).ok()) << "pool " << i;
+    EXPECT_TRUE(GetAndPut(id, 4096).ok()) << "pool " << i;
+    pool_.DestroyPool(id);  // with memory that nothing has proven to be done with
+  }
+  EXPECT_EQ(memory_.misuses(), 0u);
+}
+
+TEST_F(NarrowSpace, RegionsThatHoldNothingGoBackBeforeARequestFails) {
+  for (int i = 0; i < 2; ++i) {
+    const StreamPoolId id = pool_.AddPool(0, 0);
+    ASSERT_TRUE(GetAndPut(id, 100 * kMiB).ok());
+    pool_.ContextCompleted(kContext, pool_.BeginSynchronize());
+    pool_.TrimTo(id, 0);
+  }
+  EXPECT_GT(memory_.reserved(), 200 * kMiB);
+  EXPECT_TRUE(GetAndPut(pool_.AddPool(0, 0), 250 * kMiB).ok());
+  EXPECT_EQ(pool_.CheckInvariants(), nullptr);
+  EXPECT_EQ(memory_.misuses(), 0u);
+}
+
+TEST_F(NarrowSpace, AFailureForWantOfAddressesIsToldFromOneForWantOfMemory) {
+  const StreamPoolId id = pool_.AddPool(0, 0);
+  ASSERT_TRUE(pool_.Allocate(id, stream_, 200 * kMiB).result.ok());
+  const StreamAllocateOutcome narrow = pool_.Allocate(id, stream_, 200 * kMiB);
+  EXPECT_EQ(narrow.result, kDriverOutOfMemory);
+  EXPECT_TRUE(narrow.no_address_space);
+  memory_.FailAll(Operation::kCreate, kDriverOutOfMemory);
+  const StreamAllocateOutcome full = pool_.Allocate(id, stream_, 40 * kMiB);
+  EXPECT_EQ(full.result, kDriverOutOfMemory);
+  EXPECT_FALSE(full.no_address_space);
+}
+
 }  // namespace
 }  // namespace cuheap
