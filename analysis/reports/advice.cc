@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
 
 namespace cuheap::analysis {
@@ -155,7 +156,7 @@ std::string ForCapacity(const Report& report, const Failure& failure) {
         bytes += finding.bytes;
     }
     if (bytes >= missing) {
-      return Human(missing) + " were missing, and " +
+      return Human(missing) + " were missing for this one request, and " +
              (leak_class == LeakClass::kLeak ? "the leaks hold " : "what piled up holds ") + Human(bytes) +
              " by the end: free that first.";
     }
@@ -205,6 +206,7 @@ std::string AdviceFor(const Report& report, const CacheGrowth& cache) {
 }
 
 std::string AdviceFor(const Report& report, const Failure& failure) {
+  if (const std::string advice = CauseAdvice(report, failure.context); !advice.empty()) return advice;
   switch (failure.verdict) {
     case OomVerdict::kCapacity:
       return ForCapacity(report, failure);

@@ -4,7 +4,10 @@
 #include <iterator>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
+
+#include "interpose/journal/format.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -91,6 +94,31 @@ OomFigures FiguresAt(const Snapshot& snapshot, const Blocks& blocks, std::size_t
   return figures;
 }
 
+// The failures of out of memory, by event: what the same thread does next tells.
+std::unordered_map<std::size_t, FailureOutcome> OutcomesOf(const Events& events) {
+  std::unordered_map<std::size_t, FailureOutcome> outcomes;
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> open;  // by thread
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const bool refused = events.type[i] == EventType::kFrameworkOutOfMemory;
+    if (events.type[i] == EventType::kAllocateFailed && events.result[i] == kOutOfMemoryResult &&
+        !Blocks::OnHost(events.kind[i])) {
+      open[events.thread[i]].push_back(i);
+    } else if (refused || events.type[i] == EventType::kAllocate) {
+      const auto found = open.find(events.thread[i]);
+      if (found == open.end()) continue;
+      // The second try is made elsewhere in the allocator: another stack, but as many bytes.
+      const bool by_pytorch = refused || (events.flags[i] & journal::kCallerIsPyTorch) != 0;
+      for (const std::size_t failed : found->second) {
+        const bool same = events.device[failed] == events.device[i] && (refused || events.bytes[failed] == events.bytes[i]);
+        if (by_pytorch && same)
+          outcomes[failed] = refused ? FailureOutcome::kBehindFramework : FailureOutcome::kRecovered;
+      }
+      open.erase(found);
+    }
+  }
+  return outcomes;
+}
+
 }  // namespace
 
 std::uint64_t OomFigures::outside() const {
@@ -115,13 +143,16 @@ OomVerdict JudgeOom(const OomFigures& figures) {
 std::vector<Failure> FindFailures(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines,
                                   const Steps& steps) {
   const Events& events = snapshot.events;
-  std::map<std::tuple<Scope, std::uint32_t, std::uint16_t>, Failure> failures;
+  const std::unordered_map<std::size_t, FailureOutcome> outcomes = OutcomesOf(events);
+  std::map<std::tuple<Scope, std::uint32_t, std::uint16_t, FailureOutcome>, Failure> failures;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (events.type[i] != EventType::kAllocateFailed) continue;
     const bool host = Blocks::OnHost(events.kind[i]);
     const Scope scope{host, host ? 0 : events.device[i]};
     const std::uint32_t line = lines.OfStack(events.stack[i]);
-    const auto [entry, added] = failures.try_emplace({scope, line, events.result[i]});
+    const auto known = outcomes.find(i);
+    const FailureOutcome outcome = known == outcomes.end() ? FailureOutcome::kTold : known->second;
+    const auto [entry, added] = failures.try_emplace({scope, line, events.result[i], outcome});
     Failure& failure = entry->second;
     ++failure.count;
     failure.largest_request = std::max(failure.largest_request, events.bytes[i]);
@@ -131,6 +162,8 @@ std::vector<Failure> FindFailures(const Snapshot& snapshot, const Blocks& blocks
     failure.stack = events.stack[i];
     failure.result = events.result[i];
     failure.first_ns = events.time_ns[i];
+    failure.first_position = i + 1;
+    failure.outcome = outcome;
     failure.first_step = steps.StepOf(events.time_ns[i]);
     failure.figures.request = events.bytes[i];
     if (failure.result != kOutOfMemoryResult || host) continue;
@@ -141,7 +174,8 @@ std::vector<Failure> FindFailures(const Snapshot& snapshot, const Blocks& blocks
   result.reserve(failures.size());
   for (const auto& [key, failure] : failures) result.push_back(failure);
   std::sort(result.begin(), result.end(), [](const Failure& a, const Failure& b) {
-    return std::tie(a.first_ns, a.scope, a.line, a.result) < std::tie(b.first_ns, b.scope, b.line, b.result);
+    return std::tie(a.first_ns, a.scope, a.line, a.result, a.outcome) <
+           std::tie(b.first_ns, b.scope, b.line, b.result, b.outcome);
   });
   return result;
 }

@@ -23,6 +23,7 @@
 
 #include "analysis/reports/blocks.h"
 #include "analysis/reports/lines.h"
+#include "analysis/reports/oom_context.h"
 #include "analysis/reports/steps.h"
 #include "analysis/reports/totals.h"
 #include "analysis/snapshot.h"
@@ -45,7 +46,14 @@ struct OomFigures {
 };
 OomVerdict JudgeOom(const OomFigures& figures);
 
-// Failures of one line with one error.
+// PyTorch's allocator asks the driver again after it emptied its cache, and only then tells the program.
+enum class FailureOutcome : std::uint8_t {
+  kTold,             // nothing is known to stand between it and the program
+  kBehindFramework,  // the framework told the program: FrameworkRefusal is the same failure
+  kRecovered,        // the framework then got what it asked for, and told nobody
+};
+
+// Failures of one line with one error and one outcome.
 struct Failure {
   Scope scope;
   std::uint32_t line = 0, stack = 0;  // stack: of the first one
@@ -53,12 +61,15 @@ struct Failure {
   std::uint64_t count = 0;
   std::uint64_t largest_request = 0;
   std::int64_t first_ns = 0;
+  std::uint64_t first_position = 0;  // see blocks.h
   std::uint32_t first_step = 0;
+  FailureOutcome outcome = FailureOutcome::kTold;
   // At the first one. `free` is reckoned from what was free before the process's first allocation on the device,
   // and known only then: an estimate, since other processes come and go.
   OomFigures figures;
   bool free_known = false;
   OomVerdict verdict = OomVerdict::kNotMemory;
+  OomContext context;  // at the first one
 };
 inline constexpr std::uint16_t kOutOfMemoryResult = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 

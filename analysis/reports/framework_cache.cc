@@ -282,6 +282,7 @@ void FrameworkCaches::FindRefusals(FrameworkCache& cache, const LineTable& lines
     refusal.device = device;
     refusal.stack = events.stack[i];
     refusal.time_ns = events.time_ns[i];
+    refusal.position = i + 1;
     refusal.request = events.bytes[i];
     refusal.told_tensors = events.address[i];
     refusal.told_reserved = events.stream[i];

@@ -19,6 +19,7 @@
 
 #include "analysis/reports/blocks.h"
 #include "analysis/reports/lines.h"
+#include "analysis/reports/oom_context.h"
 #include "analysis/snapshot.h"
 
 namespace cuheap::analysis {
@@ -72,11 +73,13 @@ struct CachePoint {
 struct FrameworkRefusal {
   std::uint32_t device = 0, stack = 0;
   std::int64_t time_ns = 0;
+  std::uint64_t position = 0;                             // of its event
   std::uint64_t request = 0;                              // bytes, rounded as the framework does
   std::uint64_t told_tensors = 0, told_reserved = 0;      // bytes, as the framework says
   std::uint64_t largest_idle = 0, idle = 0, unusable = 0;  // as seen then: idle bytes, and those too small for it
   std::uint64_t tensors = 0;                               // live then
   std::vector<CacheShare> lines;                           // whose they were, most bytes first, at most kMaxShares
+  OomContext context;
 };
 inline constexpr std::size_t kMaxShares = 16;
 

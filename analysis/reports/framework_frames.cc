@@ -43,6 +43,7 @@ FrameworkStacks::Facts FactsOf(const Snapshot& snapshot, const Stack& stack) {
                  file.find("-packages/") == std::string_view::npos) {
         facts.optimizer_caller = index;
       }
+      facts.module_setup = facts.module_setup || IsModuleSetup(function, file);
       facts.module_call = facts.module_call || IsModuleCall(function, file);
     } else if (frame.kind == FrameKind::kNative) {
       facts.backward = facts.backward || IsAutogradNode(function);
@@ -67,6 +68,12 @@ bool IsModuleCall(std::string_view function, std::string_view file) {
   if (!file.ends_with("/torch/nn/modules/module.py")) return false;
   const std::string_view name = LastName(function);
   return name == "_wrapped_call_impl" || name == "_call_impl" || name == "__call__";
+}
+
+bool IsModuleSetup(std::string_view function, std::string_view file) {
+  const std::string_view name = LastName(function);
+  if (file.ends_with("/torch/nn/modules/module.py")) return name == "_apply";
+  return file.find("/torch/nn/modules/") != std::string_view::npos && name == "__init__";
 }
 
 bool IsOptimizerStep(std::string_view function, std::string_view file) {

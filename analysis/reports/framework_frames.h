@@ -18,6 +18,8 @@ namespace cuheap::analysis {
 bool IsTorchSource(std::string_view file);
 // Where nn.Module.__call__ leads to forward().
 bool IsModuleCall(std::string_view function, std::string_view file);
+// Where an nn.Module makes its parameters and buffers, or moves them: __init__, to(), cuda(), half(), ...
+bool IsModuleSetup(std::string_view function, std::string_view file);
 // Optimizer.step of PyTorch, and of any subclass: PyTorch wraps them all. Not a learning-rate scheduler's.
 bool IsOptimizerStep(std::string_view function, std::string_view file);
 // A native function: a node of the autograd graph at work in a backward pass.
@@ -35,6 +37,7 @@ class FrameworkStacks {
     bool optimizer_step = false;  // within an optimizer's step
     bool backward = false;        // within a backward pass
     bool module_call = false;     // within the call of an nn.Module
+    bool module_setup = false;    // an nn.Module makes its parameters, or moves them (to(), cuda())
     // The Python frame (index into frames) that called the optimizer: the next one outward that is no package's. 0:
     // none.
     std::uint32_t optimizer_caller = 0;

@@ -1,7 +1,9 @@
 #include "analysis/reports/framework_json.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cuheap::analysis {
@@ -64,7 +66,7 @@ Json SharesJson(const Report& report, const std::vector<CacheShare>& shares) {
 }
 
 Json RefusalJson(const Report& report, const FrameworkRefusal& refusal) {
-  return {{"time_ns", refusal.time_ns},
+  Json json = {{"time_ns", refusal.time_ns},
           {"step", report.steps.StepOf(refusal.time_ns)},
           {"line", LineText(report, refusal.stack)},
           {"request", refusal.request},
@@ -75,9 +77,26 @@ Json RefusalJson(const Report& report, const FrameworkRefusal& refusal) {
           {"idle_unusable_bytes", refusal.unusable},
           {"largest_idle", refusal.largest_idle},
           {"by_line", SharesJson(report, refusal.lines)}};
+  AddOomContext(json, report, refusal.context);
+  return json;
 }
 
 }  // namespace
+
+void AddOomContext(Json& json, const Report& report, const OomContext& context) {
+  constexpr std::array<std::string_view, 6> kCauses = {"none",      "leaks",      "weights",
+                                                       "optimizer", "first_step", "last_step"};
+  constexpr std::array<std::string_view, kTensorRoles> kRoles = {"weights", "gradients", "optimizer_state",
+                                                                 "activations", "other"};
+  json["cause"] = kCauses[static_cast<std::size_t>(context.cause)];
+  if (context.all() == 0) return;
+  for (std::size_t role = 0; role < kTensorRoles; ++role) json["by_role"][kRoles[role]] = context.bytes[role];
+  if (context.cause != OomCause::kFirstStep && context.cause != OomCause::kLastStep) return;
+  json["step_bytes"] = context.step_bytes;
+  json["finished_step_bytes"] = context.finished_bytes;
+  json["step_line"] = Describe(report.lines.line(context.line));
+  json["step_line_bytes"] = context.line_bytes;
+}
 
 Json FrameworkCacheJson(const Report& report, const FrameworkCache& cache) {
   Json json = {{"framework", "pytorch"},

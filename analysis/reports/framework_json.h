@@ -8,6 +8,8 @@
 
 namespace cuheap::analysis {
 
+// Members "cause" and, where it is known what was live, "by_role", of a refusal.
+void AddOomContext(nlohmann::ordered_json& json, const Report& report, const OomContext& context);
 // One member of the array "framework_caches"; docs/reports.md explains it.
 nlohmann::ordered_json FrameworkCacheJson(const Report& report, const FrameworkCache& cache);
 

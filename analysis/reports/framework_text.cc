@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/reports/advice.h"
+#include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
 
 namespace cuheap::analysis {
@@ -22,7 +24,32 @@ std::string DeviceName(std::uint32_t device) {
   return device == kUnknownDevice ? "an unknown device" : "device " + std::to_string(device);
 }
 
+// The last of the driver's refusals that led to it; null: none was recorded.
+const Failure* FailureBehind(const Report& report, const FrameworkRefusal& refusal) {
+  const Failure* behind = nullptr;
+  for (const Failure& failure : report.failures) {
+    if (failure.outcome == FailureOutcome::kBehindFramework && failure.scope.device == refusal.device &&
+        failure.first_position < refusal.position && report.lines.OfStack(refusal.stack) == failure.line)
+      behind = &failure;
+  }
+  return behind;
+}
+
 }  // namespace
+
+// The driver's refusal is the same failure, seen from below.
+void FrameworkText::BehindIt(const FrameworkRefusal& refusal) {
+  const Failure* failure = FailureBehind(report_, refusal);
+  if (failure == nullptr) return;
+  const OomFigures& figures = failure->figures;
+  std::string text = "the driver had refused " + Human(figures.request) + " for it";
+  if (failure->count > 1) text += " (" + Grouped(failure->count) + " times)";
+  if (failure->free_known) {
+    text += ", with about " + Human(figures.free) + " free and " + Human(figures.outside()) +
+            " held by others, of " + Human(figures.total) + " (an estimate)";
+  }
+  canvas_.Detail(text);
+}
 
 void FrameworkText::Cache(const FrameworkCache& cache) {
   if (!cache.tensors_seen) return;
@@ -114,11 +141,22 @@ void FrameworkText::Refusals(const FrameworkCache& cache) {
               Human(refusal.largest_idle) + ")";
     }
     canvas_.Detail(text);
+    BehindIt(refusal);
     LiveAt(refusal);
-    if (refusal.idle >= refusal.request && refusal.unusable == refusal.idle) {
+    if (const std::string roles = RolesBeside(refusal.context); !roles.empty()) canvas_.Detail("by what they are for: " + roles);
+    const std::string cause = CauseText(report_, refusal.context, refusal.request);
+    const bool in_pieces = refusal.idle >= refusal.request && refusal.unusable == refusal.idle;
+    if (!cause.empty()) {
+      canvas_.Detail("Cause: " + cause + ".");
+      canvas_.Detail("-> " + CauseAdvice(report_, refusal.context));
+    } else if (in_pieces) {
       canvas_.Detail("Fragmentation of PyTorch's cache: what lies idle beside live tensors would have sufficed in one "
                      "piece.");
       canvas_.Detail("-> PYTORCH_ALLOC_CONF=expandable_segments:True lets the cache grow in place");
+    } else if (const Failure* failure = FailureBehind(report_, refusal)) {
+      if (failure->verdict == OomVerdict::kCapacity)
+        canvas_.Detail("Capacity: even with all idle memory it would not have fitted.");
+      if (const std::string advice = AdviceFor(report_, *failure); !advice.empty()) canvas_.Detail("-> " + advice);
     }
   }
   if (cache.refusal_count > cache.refusals.size()) {

@@ -21,6 +21,7 @@ class FrameworkText {
   void Fragmentation(const FrameworkCache& cache);
   void Curves(const FrameworkCache& cache);
   void Pins(const FrameworkCache& cache);
+  void BehindIt(const FrameworkRefusal& refusal);
   void LiveAt(const FrameworkRefusal& refusal);
 
   const Report& report_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/reports/ran_out.h"
+
 namespace cuheap::analysis {
 
 std::uint64_t Report::leak_count() const {
@@ -48,9 +50,13 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   LineTable lines(snapshot, rule);
   const FrameworkStacks stacks(snapshot);
   StepClocks clocks = FindSteps(snapshot, blocks, stacks);
+  const RanOut ran_out(snapshot, blocks, lines, stacks);
+  ran_out.DropInventedSteps(clocks.main);
   std::vector<ScopeTotals> totals = MeasureTotals(snapshot, blocks, lines);
   std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
+  ran_out.DropFirstPasses(findings);
+  ran_out.DropGrowth(caches);
   std::vector<PoolUse> pools = MeasurePools(snapshot, blocks);
   std::vector<Failure> failures = FindFailures(snapshot, blocks, lines, clocks.main);
   const bool cache_seen = std::any_of(blocks.program.begin(), blocks.program.end(), [](const Block& block) {
@@ -60,6 +66,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
       std::any_of(blocks.program.begin(), blocks.program.end(), [](const Block& block) { return block.is_tensor(); });
   std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen && !tensors_seen);
   std::vector<FrameworkCache> framework_caches = DescribeFrameworkCaches(snapshot, blocks, lines);
+  ran_out.Explain(clocks.main, findings, failures, framework_caches);
   Report report{&snapshot,
                 Verdict::kNoLeaks,
                 std::move(lines),

@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 5> kOomVerdicts = {"not_known", "unexplai
                                                           "idle_in_pool"};
 constexpr std::array<std::string_view, 3> kObservations = {"loss", "hole", "limit"};
 constexpr std::array<std::string_view, 3> kFrameworks = {"none", "pytorch", "none"};  // by Allocator
+constexpr std::array<std::string_view, 3> kFailureOutcomes = {"told", "behind_framework", "recovered"};
 constexpr std::array<std::string_view, 4> kBases = {"no_stack", "module", "function", "line"};
 
 template <std::size_t kCount, typename Enum>
@@ -302,6 +303,8 @@ class Writer {
       json["free"] = failure.free_known ? Json(failure.figures.free) : Json();
       json["outside"] = failure.free_known ? Json(failure.figures.outside()) : Json();
     }
+    json["outcome"] = Word(kFailureOutcomes, failure.outcome);
+    AddOomContext(json, report_, failure.context);
     AddAdvice(json, AdviceFor(report_, failure));
     json["stack"] = StackOf(failure.stack);
     return json;

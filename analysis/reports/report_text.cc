@@ -7,6 +7,7 @@
 #include "analysis/reports/advice.h"
 #include "analysis/reports/finding_text.h"
 #include "analysis/reports/framework_text.h"
+#include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_canvas.h"
 #include "analysis/reports/text_format.h"
 #include "analysis/reports/verdict_text.h"
@@ -205,9 +206,13 @@ class Renderer {
     if (report_.failures.empty() && !report_.framework_refused()) return;
     canvas_.Section("FAILED ALLOCATIONS");
     for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Refusals(cache);
-    const std::size_t shown = std::min(canvas_.top(), report_.failures.size());
-    for (std::size_t i = 0; i < shown; ++i) FailureRow(report_.failures[i]);
-    if (shown < report_.failures.size()) canvas_.Dim("  and " + Plural(report_.failures.size() - shown, "other"));
+    std::vector<const Failure*> rows;
+    for (const Failure& failure : report_.failures) {
+      if (failure.outcome != FailureOutcome::kBehindFramework) rows.push_back(&failure);
+    }
+    const std::size_t shown = std::min(canvas_.top(), rows.size());
+    for (std::size_t i = 0; i < shown; ++i) FailureRow(*rows[i]);
+    if (shown < rows.size()) canvas_.Dim("  and " + Plural(rows.size() - shown, "other"));
   }
 
   void FailureRow(const Failure& failure) {
@@ -220,6 +225,10 @@ class Renderer {
                      ShowLine(report_, report_.lines.line(caller), canvas_.width() - 16, canvas_.utf8()));
     }
     if (failure.result != kOutOfMemoryResult) return;
+    if (failure.outcome == FailureOutcome::kRecovered) {
+      canvas_.Detail("PyTorch gave back what lay idle in its cache and then got it: the program was not told.");
+      return;
+    }
     const OomFigures& figures = failure.figures;
     const auto human = [](std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); };
     if (failure.free_known) {
@@ -232,7 +241,9 @@ class Renderer {
       canvas_.Detail(human(figures.live) + " live, " + human(figures.idle) +
                      " idle in the pool; what the driver had free is not known");
     }
-    canvas_.Detail(VerdictText(failure));
+    if (const std::string roles = RolesBeside(failure.context); !roles.empty()) canvas_.Detail("live then: " + roles);
+    const std::string cause = CauseText(report_, failure.context, figures.request);
+    canvas_.Detail(cause.empty() ? VerdictText(failure) : "Cause: " + cause + ".");
     if (const std::string advice = AdviceFor(report_, failure); !advice.empty()) canvas_.Detail("-> " + advice);
   }
 
@@ -326,6 +337,7 @@ std::string SummaryWithoutLeaks(const Report& report) {
   if (text.empty()) {
     text = report.record_incomplete() ? "no verdict on leaks: the record is incomplete; none in what is left of it"
                                       : "no leaks";
+    if (const std::string cause = FirstCauseText(report); !cause.empty()) text = cause + "; no line leaks";
     if (report.unobserved_tensors()) text += " in what was observed (tensors inside PyTorch's cache were not)";
   }
   const std::string piled = PiledUpText(report);
@@ -339,7 +351,9 @@ namespace {
 // PyTorch's own error, where the driver's refusal (told already) is not the same thing.
 std::string RefusalSummary(const Report& report, const TextOptions& options) {
   if (std::any_of(report.failures.begin(), report.failures.end(),
-                  [](const Failure& failure) { return failure.result == kOutOfMemoryResult; })) {
+                  [](const Failure& failure) { 
+                    return failure.result == kOutOfMemoryResult && failure.outcome != FailureOutcome::kRecovered;
+                  })) {
     return "";
   }
   for (const FrameworkCache& cache : report.framework_caches) {
@@ -366,7 +380,7 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
             StepPhrase(report, totals.peak_ns) + "\n";
   }
   for (const Failure& failure : report.failures) {
-    if (failure.result != kOutOfMemoryResult) continue;
+    if (failure.result != kOutOfMemoryResult || failure.outcome == FailureOutcome::kRecovered) continue;
     text += "out of memory: " + BytesBoth(failure.figures.request) + " refused " +
             std::string(report.lines.line(failure.line).basis == LineBasis::kLine ? "at " : "in ") +
             ShowLine(report, report.lines.line(failure.line), 60, options.utf8) + "\n";

@@ -1,6 +1,7 @@
 #include "analysis/reports/verdict_text.h"
 
 #include "analysis/reports/finding_text.h"
+#include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
 
 namespace cuheap::analysis {
@@ -27,6 +28,7 @@ VerdictWords OutOfMemory(const Report& report) {
   std::string text = LeakText(report);
   if (text.empty()) {
     text = "an allocation was refused";
+    if (const std::string cause = FirstCauseText(report); !cause.empty()) text = cause;
     const std::string cache = CacheGrowthText(report), piled = PiledUpText(report);
     Join(text, cache);
     Join(text, piled);
