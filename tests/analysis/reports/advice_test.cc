@@ -119,7 +119,7 @@ TEST_F(AdviceTest, OutOfMemoryByWhatWouldHaveMadeRoom) {
   {
     const Report report = MakeReport(snapshot_);
     EXPECT_EQ(AdviceFor(report, report.failures.at(0)),
-              "100.0 MiB were missing, and the leaks hold 1000.0 MiB by the end: free that first.");
+              "100.0 MiB were missing for this one request, and the leaks hold 1000.0 MiB by the end: free that first.");
   }
   snapshot_.events.bytes.back() = 7905 * kMiB;
   {
