@@ -137,8 +137,8 @@ void RanOut::Explain(const Steps& steps, const std::vector<LeakFinding>& finding
   }
   for (FrameworkCache& cache : caches) {
     for (FrameworkRefusal& refusal : cache.refusals) {
-      refusal.context = ContextAt(refusal.device, refusal.position, refusal.time_ns, refusal.stack, refusal.request,
-                                  steps, findings);
+      refusal.context =
+          ContextAt(refusal.device, refusal.position, refusal.time_ns, refusal.stack, refusal.request, steps, findings);
     }
   }
 }

@@ -3,11 +3,11 @@
 // Note [Programs that ran out]
 // A program that dies while its model is set up, or in its first steps, has freed hardly anything: weights are all made
 // by one line, gradients and optimizer state come one after the other, and by counting they grow to the end. What tells
-// them from a leak is that the program did it once. So the passes are counted: runs of tensors of one role, made for one
-// call (the line that moves the model, the optimizer's caller, the line that enters the model), with tensors of others
-// between. What was made in one or two passes is no leak in a run that was refused memory. A forward pass that nothing
-// parts from the next (the input is made once, the line calls nothing but the model) is told by a stack that comes more
-// often than models have layers. Tensors that no module, backward pass or optimizer made are judged as ever.
+// them from a leak is that the program did it once. So the passes are counted: runs of tensors of one role, made for
+// one call (the line that moves the model, the optimizer's caller, the line that enters the model), with tensors of
+// others between. What was made in one or two passes is no leak in a run that was refused memory. A forward pass that
+// nothing parts from the next (the input is made once, the line calls nothing but the model) is told by a stack that
+// comes more often than models have layers. Tensors that no module, backward pass or optimizer made are judged as ever.
 #ifndef CUHEAP_ANALYSIS_REPORTS_RAN_OUT_H_
 #define CUHEAP_ANALYSIS_REPORTS_RAN_OUT_H_
 

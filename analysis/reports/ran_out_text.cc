@@ -60,8 +60,9 @@ std::string CauseText(const Report& report, const OomContext& context, std::uint
     }
     case OomCause::kFirstStep:
       return "the first step does not fit: " + RolesText(context) + more +
-             (context.line == 0 ? "" : "; most of the step's is of " + LineName(report, context.line) + ", " +
-                                           Human(context.line_bytes));
+             (context.line == 0
+                  ? ""
+                  : "; most of the step's is of " + LineName(report, context.line) + ", " + Human(context.line_bytes));
     case OomCause::kLastStep:
       return "the last, unfinished step needs more than " + Human(context.step_bytes + request) +
              (context.finished_bytes == 0 ? "" : " (finished ones at most " + Human(context.finished_bytes) + ")") +
@@ -84,8 +85,7 @@ std::string CauseAdvice(const Report& report, const OomContext& context) {
     case OomCause::kWeights:
       return "It takes " + lasting + "; a smaller batch does not help.";
     case OomCause::kOptimizer:
-      return "It takes an optimizer with less state (8-bit, Adafactor), " + lasting +
-             "; a smaller batch hardly helps.";
+      return "It takes an optimizer with less state (8-bit, Adafactor), " + lasting + "; a smaller batch hardly helps.";
     case OomCause::kFirstStep:
       return 2 * Lasting(context) > context.all() ? "It takes " + lasting + "; a smaller batch helps only a little."
                                                   : passing;
@@ -106,8 +106,7 @@ std::string FirstCauseText(const Report& report) {
     text = CauseText(report, context, request);
   };
   for (const FrameworkCache& cache : report.framework_caches) {
-    for (const FrameworkRefusal& refusal : cache.refusals)
-      consider(refusal.context, refusal.time_ns, refusal.request);
+    for (const FrameworkRefusal& refusal : cache.refusals) consider(refusal.context, refusal.time_ns, refusal.request);
   }
   for (const Failure& failure : report.failures) {
     if (failure.outcome == FailureOutcome::kTold) consider(failure.context, failure.first_ns, failure.figures.request);

@@ -9,8 +9,8 @@
 
 namespace cuheap::analysis {
 
-// "weights 1.5 GiB, gradients 1.5 GiB, activations 0.5 GiB", without what is under a hundredth; empty if nothing was live,
-// or if CauseText says so much.
+// "weights 1.5 GiB, gradients 1.5 GiB, activations 0.5 GiB", without what is under a hundredth; empty if nothing was
+// live, or if CauseText says so much.
 std::string RolesBeside(const OomContext& context);
 // One sentence without a full stop; request: bytes that were refused.
 std::string CauseText(const Report& report, const OomContext& context, std::uint64_t request);

@@ -38,8 +38,8 @@ class RanOutTest : public LeakFixture {
   static const OomContext& ContextOf(const Report& report) { return report.failures.front().context; }
 
   SyntheticTraining training_{program_};
-  std::uint32_t apply_ = program_.AddPythonFrame("/v/lib/python3.11/site-packages/torch/nn/modules/module.py", 900,
-                                                 "Module._apply");
+  std::uint32_t apply_ =
+      program_.AddPythonFrame("/v/lib/python3.11/site-packages/torch/nn/modules/module.py", 900, "Module._apply");
   std::uint32_t to_ = training_.Stack("to", {apply_, training_.Script(30, "main")});
   std::vector<std::uint64_t> weights_;
 };
