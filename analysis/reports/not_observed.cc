@@ -42,8 +42,9 @@ class Lister {
     if (complete.events_overwritten != 0) {
       Add(ObservationKind::kLoss, "events_overwritten",
           Number(complete.events_overwritten) +
-              " events were overwritten by newer ones: steps and timeline begin later; "
-              "live blocks, leaks and the peak's size are exact all the same.");
+              " events were overwritten by newer ones: steps and timeline begin later, and blocks from before that were freed "
+              "as the program ended are not among the leaks; live blocks and the peak's size are exact all the same. "
+              "--event-memory keeps more events.");
     }
     if (complete.events_dropped != 0) {
       Add(ObservationKind::kLoss, "events_dropped",
