@@ -38,6 +38,7 @@ class StreamLadder {
   std::size_t TrimTo(StreamPoolId pool, std::size_t keep);
   void TrimAfterSynchronization();
   std::size_t ReleaseIdle(std::optional<int> device, std::size_t wanted);
+  bool FreeAddressSpace();
   void StreamDestroying(StreamId stream);
   void StreamDestroyed(StreamId stream);
   void CloseContext(ContextId context);
@@ -51,7 +52,6 @@ class StreamLadder {
   void Ask(StreamProbe* probe);
   StreamAllocateOutcome Grow(const StreamRequest& request);
   DriverResult AddRegion(const StreamRequest& request);
-  bool FreeAddressSpace();
   DriverResult MapPages(StreamPoolId pool, int device, const StreamBlock& space, std::vector<StreamChunk>* chunks,
                         bool* stuck);
   DriverResult MapChunk(int device, DeviceAddress address, StreamChunk* chunk);

@@ -112,6 +112,8 @@ class StreamPool {
   // Gives whole chunks that hold nothing and that nothing can be using back to the driver: `wanted` bytes of the device
   // if that is not 0 and so many can be had, otherwise all. The bytes given back.
   std::size_t ReleaseIdle(std::optional<int> device = std::nullopt, std::size_t wanted = 0);
+  // Gives address space back in which there is no memory: also what ReleaseIdle emptied. True if there was any.
+  bool FreeAddressSpace();
   // What ReleaseIdle could give back now.
   std::size_t IdleBytes(int device) const;
   StreamPoolStats DeviceStats(std::optional<int> device) const;

@@ -94,8 +94,9 @@ void Router::PassThrough(CUresult reason) {
 
 bool Router::GiveBackIdle() {
   if (pool_ == nullptr || captures_.AnyOpen()) return false;
-  const std::size_t of_streams = streams_ != nullptr ? streams_->pool().ReleaseIdle() : 0;
-  return pool_->ReleaseIdle() + of_streams != 0;
+  bool any = pool_->ReleaseIdle() != 0;
+  if (streams_ != nullptr) any |= GiveBackIdleOfStreams(std::nullopt);
+  return any;
 }
 
 std::size_t Router::IdleBytes(int device) const {
@@ -150,7 +151,7 @@ bool Router::BeginsLiveBlock(CUdeviceptr address) const {
 CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, recorder::Allocation& allocation) {
   ContextSeen(place.context);
   AllocateOutcome served = pool_->Allocate(place.context, place.device, bytes);
-  if (served.result == kDriverOutOfMemory && streams_ != nullptr && streams_->pool().ReleaseIdle(place.device) != 0) {
+  if (served.result == kDriverOutOfMemory && streams_ != nullptr && GiveBackIdleOfStreams(place.device)) {
     served = pool_->Allocate(place.context, place.device, bytes);
     if (served.result.ok()) recorder::Count(journal::Counter::kOutOfMemoryRescues);
   }

@@ -191,6 +191,8 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   void NoteCacheInPoolMode(const recorder::Allocation& allocation);
   CUresult FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, const StreamRef* stream);
   void TrimStreamPools();
+  // Unused memory of the stream-ordered pools, and address space without any. False if there was none.
+  bool GiveBackIdleOfStreams(std::optional<int> device);
   void PassThrough(CUresult reason);
   bool GiveBackIdle();
   bool PrimaryInactive(int device) const;

@@ -94,6 +94,11 @@ void Router::TrimStreamPools() {
   if (!captures_.AnyOpen()) streams_->pool().TrimAfterSynchronization();
 }
 
+bool Router::GiveBackIdleOfStreams(std::optional<int> device) {
+  const bool memory = streams_->pool().ReleaseIdle(device) != 0;
+  return streams_->pool().FreeAddressSpace() || memory;  // address space can be what the driver is short of
+}
+
 void Router::StreamSegmentAllocated(int device, DeviceAddress address, std::size_t bytes) {
   SegmentAllocated(/*context=*/0, device, address, bytes);  // it belongs to the device, as memory of pools does
   if (device >= 0 && device < 64) stream_reserved_[device].fetch_add(bytes, std::memory_order_relaxed);

@@ -223,7 +223,7 @@ TEST_F(StreamPoolTest, WhatADestroyedStreamFreedNeedsProof) {
   EXPECT_EQ(memory_.misuses(), 0u);
 }
 
-// Two threads destroy one stream, or one destroys its context: what the other is about must not be pulled from under it.
+// Two threads destroy one stream, or one destroys its context: what the other is about must not go from under it.
 TEST_F(StreamPoolTest, AStreamThatIsForgottenWhileItsLastEventIsRecorded) {
   const DeviceAddress first = Get(a_, 5 * kMiB);
   Put(a_, first);
@@ -409,6 +409,17 @@ TEST_F(NarrowSpace, RegionsThatHoldNothingGoBackBeforeARequestFails) {
   EXPECT_TRUE(GetAndPut(pool_.AddPool(0, 0), 250 * kMiB).ok());
   EXPECT_EQ(pool_.CheckInvariants(), nullptr);
   EXPECT_EQ(memory_.misuses(), 0u);
+}
+
+TEST_F(NarrowSpace, AddressSpaceWithoutMemoryCanGoBack) {
+  const StreamPoolId id = pool_.AddPool(0, 0);
+  ASSERT_TRUE(GetAndPut(id, 100 * kMiB).ok());
+  EXPECT_FALSE(pool_.FreeAddressSpace()) << "there are pages in it";
+  pool_.ContextCompleted(kContext, pool_.BeginSynchronize());
+  pool_.ReleaseIdle();
+  EXPECT_TRUE(pool_.FreeAddressSpace());
+  EXPECT_EQ(memory_.reserved(), 0u);
+  EXPECT_TRUE(GetAndPut(id, 100 * kMiB).ok());
 }
 
 TEST_F(NarrowSpace, AFailureForWantOfAddressesIsToldFromOneForWantOfMemory) {
