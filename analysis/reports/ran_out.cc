@@ -75,23 +75,26 @@ void RanOut::CountPasses() {
       ++entry->second.count;
       of_stack.clear();
     }
+    entry->second.by_module = entry->second.by_module || stacks_.Of(tensor->stack).module_call;
     entry->second.most_of_a_stack = std::max(entry->second.most_of_a_stack, ++of_stack[tensor->stack]);
     current = &entry->first;
   }
 }
 
+bool RanOut::Passes::AtFirst(TensorRole role) const {
+  return count <= kFirstPasses && (role != TensorRole::kActivations || most_of_a_stack <= kMostLayers);
+}
+
 bool RanOut::MadeAtFirst(std::uint32_t stack) const {
   const auto found = passes_.find(KeyOf(stack));
   if (found == passes_.end() || found->first.first == TensorRole::kOther) return false;
-  if (found->second.count > kFirstPasses) return false;
-  return found->first.first != TensorRole::kActivations || found->second.most_of_a_stack <= kMostLayers;
+  if (found->first.first == TensorRole::kActivations && !found->second.by_module) return false;
+  return found->second.AtFirst(found->first.first);
 }
 
 bool RanOut::Early() const {
   return std::all_of(passes_.begin(), passes_.end(), [](const auto& entry) {
-    return entry.first.first == TensorRole::kOther ||
-           (entry.second.count <= kFirstPasses &&
-            (entry.first.first != TensorRole::kActivations || entry.second.most_of_a_stack <= kMostLayers));
+    return entry.first.first == TensorRole::kOther || entry.second.AtFirst(entry.first.first);
   });
 }
 

@@ -7,7 +7,8 @@
 // one call (the line that moves the model, the optimizer's caller, the line that enters the model), with tensors of
 // others between. What was made in one or two passes is no leak in a run that was refused memory. A forward pass that
 // nothing parts from the next (the input is made once, the line calls nothing but the model) is told by a stack that
-// comes more often than models have layers. Tensors that no module, backward pass or optimizer made are judged as ever.
+// comes more often than models have layers. Tensors that no module, backward pass or optimizer made (a @ b, kept in a
+// list) are judged as ever.
 #ifndef CUHEAP_ANALYSIS_REPORTS_RAN_OUT_H_
 #define CUHEAP_ANALYSIS_REPORTS_RAN_OUT_H_
 
@@ -51,6 +52,8 @@ class RanOut {
   struct Passes {
     std::uint32_t count = 0;
     std::uint32_t most_of_a_stack = 0;
+    bool by_module = false;  // an nn.Module was called
+    bool AtFirst(TensorRole role) const;
   };
 
   TensorRole RoleOf(std::uint32_t stack) const;

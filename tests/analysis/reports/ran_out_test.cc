@@ -132,6 +132,15 @@ TEST_F(RanOutTest, ALeakOfManyForwardPassesStaysOne) {
   EXPECT_EQ(Now().leak_count(), 1u) << RenderText(Now());
 }
 
+// No model, no steps: products in a list.
+TEST_F(RanOutTest, ResultsOfOperatorsThatAreCollectedAreALeak) {
+  for (int i = 0; i < 40; ++i) training_.Tensor(training_.Loop("mm", 45), 64 * kMiB);
+  RunsOut(training_.Loop("mm", 45), 64 * kMiB);
+  const Report& report = Now();
+  EXPECT_EQ(report.leak_count(), 1u) << RenderText(report);
+  EXPECT_EQ(ContextOf(report).cause, OomCause::kLeaks);
+}
+
 TEST_F(RanOutTest, PyTorchsErrorAndTheDriversRefusalAreOneEntry) {
   training_.set_kind(AllocationKind::kTensor);
   SetUpModel(3);
