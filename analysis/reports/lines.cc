@@ -252,7 +252,10 @@ ModuleClass ClassifyModule(std::string_view path) {
                            "libcudss", "libnvshmem", "libcufile", "libnpp"})) {
     return ModuleClass::kCudaLibrary;
   }
-  if (StartsWithAny(name, {"libpython", "python3", "python2"}) || name == "python") return ModuleClass::kInterpreter;
+  // ctypes and libffi carry out calls that stand in Python code, wherever they were built.
+  if (StartsWithAny(name, {"libpython", "python3", "python2", "_ctypes.", "libffi."}) || name == "python") {
+    return ModuleClass::kInterpreter;
+  }
   if (ContainsAny(path, {"/site-packages/", "/dist-packages/"}) ||
       StartsWithAny(name, {"libtorch", "libc10", "libtensorflow", "libjax", "xla_"})) {
     return ModuleClass::kPackage;

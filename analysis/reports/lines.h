@@ -35,7 +35,7 @@ enum class ModuleClass : std::uint8_t {
   kNone,         // no module: JIT code, or not known
   kUser,         // the program, and libraries that are none of the others
   kPackage,      // an installed Python package: PyTorch, CuPy, ... (site-packages, dist-packages, or by name)
-  kInterpreter,  // python, libpython, ...
+  kInterpreter,  // python, libpython, and what calls C for it: _ctypes, libffi
   kCudaLibrary,  // cuBLAS, cuDNN, NCCL, ...
   kCudaRuntime,  // libcudart, libcuda
   kSystem,       // libc, libstdc++, the loader, and whatever lies in the system's library folders

@@ -15,6 +15,9 @@ TEST(ClassifyModuleTest, KnowsWhoseCodeAModuleIs) {
       {"/opt/me/libmodel.so", ModuleClass::kUser},
       {"/usr/bin/python3.11", ModuleClass::kInterpreter},
       {"/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0", ModuleClass::kInterpreter},
+      {"/home/me/.pyenv/versions/3.13.0/lib/python3.13/lib-dynload/_ctypes.cpython-313-x86_64-linux-gnu.so",
+       ModuleClass::kInterpreter},
+      {"/opt/conda/lib/libffi.so.8", ModuleClass::kInterpreter},
       {"/venv/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so", ModuleClass::kPackage},
       {"/venv/lib/python3.11/site-packages/nvidia/cublas/lib/libcublasLt.so.13", ModuleClass::kCudaLibrary},
       {"/venv/lib/python3.11/site-packages/nvidia/cu13/lib/libcudart.so.13", ModuleClass::kCudaRuntime},
@@ -108,6 +111,14 @@ TEST_F(LineTableTest, PyTorchIsToldByWhatItWasAskedToDo) {
   EXPECT_EQ(LineOf(Stack({kRuntime, allocator, inner, backward, outer})),
             "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&) in libtorch_cpu.so");
   EXPECT_EQ(LineOf(Stack({kRuntime, allocator, inner, outer, kMain})), "/opt/me/main.cc:9");
+}
+
+TEST_F(LineTableTest, WhatCallsCForPythonIsNotTheUserEvenWithLines) {
+  const Sketch ctypes{"/opt/python/lib/python3.13/lib-dynload/_ctypes.cpython-313-x86_64-linux-gnu.so",
+                      "/build/Modules/_ctypes/callproc.c", 923, "_call_function_pointer"};
+  const Sketch ffi{"/opt/python/lib/libffi.so.8", "/build/src/x86/ffi64.c", 673, "ffi_call"};
+  const Sketch loop{"/opt/python/bin/python3.13", "/build/Python/ceval.c", 813, "_PyEval_EvalFrameDefault"};
+  EXPECT_EQ(LineOf(Stack({kRuntime, ffi, ctypes, loop, kMain})), "/opt/me/main.cc:9");
 }
 
 TEST_F(LineTableTest, IgnoredFramesGiveWayToTheirCallers) {
