@@ -50,8 +50,18 @@ template <typename Reader>
   return true;
 }
 
-// A string's characters: where they begin and how many bytes they take; false: not in one piece (which no compiler
-// makes), or no string.
+// The object is of this class or of one derived from it: code objects take names of classes derived from str.
+template <typename Reader>
+inline bool IsOf(Reader& reader, std::uint64_t object, std::uint64_t wanted, std::uint64_t subclass_flag) {
+  std::uint64_t type, flags;
+  if (!Load(reader, object + kObjectType, type)) return false;
+  if (type == wanted) [[likely]] {
+    return true;
+  }
+  return Load(reader, type + kTypeFlags, flags) && (flags & subclass_flag) != 0;
+}
+
+// A string's characters: where they begin and how many bytes they take; false: no string.
 struct StringBytes {
   std::uint64_t data = 0;
   std::uint64_t bytes = 0;
@@ -59,26 +69,30 @@ struct StringBytes {
 };
 template <typename Reader>
 inline bool ReadString(Reader& reader, const Interpreter& interpreter, std::uint64_t object, StringBytes& string) {
-  std::uint64_t type, length;
+  std::uint64_t length;
   std::uint32_t state;
-  if (!Load(reader, object + kObjectType, type) || type != interpreter.string_type ||
+  if (!IsOf(reader, object, interpreter.string_type, kStringSubclass) ||
       !Load(reader, object + kStringLength, length) || !Load(reader, object + kStringState, state)) {
     return false;
   }
   const bool compact = (state & 0x20) != 0, ascii = (state & 0x40) != 0;
   string.kind = (state >> 2) & 7;
-  if (!compact || length > (std::uint64_t{1} << 32) || (string.kind != 1 && string.kind != 2 && string.kind != 4)) {
+  if (length > (std::uint64_t{1} << 32) || (string.kind != 1 && string.kind != 2 && string.kind != 4)) {
     return false;
   }
-  string.data = object + (ascii ? interpreter.layout->string_ascii : interpreter.layout->string_compact);
+  // A string of a derived class is never compact: the pointer to its characters comes behind the compact structure.
+  if (!compact) {
+    if (!Load(reader, object + interpreter.layout->string_compact, string.data)) return false;
+  } else {
+    string.data = object + (ascii ? interpreter.layout->string_ascii : interpreter.layout->string_compact);
+  }
   string.bytes = length * string.kind;
   return true;
 }
 
 template <typename Reader>
 inline bool ReadBytes(Reader& reader, const Interpreter& interpreter, std::uint64_t object, StringBytes& string) {
-  std::uint64_t type;
-  if (!Load(reader, object + kObjectType, type) || type != interpreter.bytes_type ||
+  if (!IsOf(reader, object, interpreter.bytes_type, kBytesSubclass) ||
       !Load(reader, object + kObjectSize, string.bytes) || string.bytes > (std::uint64_t{1} << 32)) {
     return false;
   }

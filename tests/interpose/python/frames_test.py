@@ -57,7 +57,7 @@ class Frames(unittest.TestCase):
         shapes = {row["shape"] for row in self.expected.values()}
         for shape in ("recursion through C", "generator", "generator, thrown into", "coroutine", "async generator", "qsort", "sort key", "reduce",
                       "exec", "decorated", "list comprehension", "__del__", "property", "except", "multi-line call", "short-lived code",
-                      "odd names", "far line", "thread 0", "thread of C", "traced", "the GIL held over the call"):
+                      "odd names", "derived names", "far line", "thread 0", "thread of C", "traced", "the GIL held over the call"):
             self.assertIn(shape, shapes)
 
     def test_python_frames_stand_behind_the_native_frame_that_ran_them(self):

@@ -379,6 +379,21 @@ def odd_names():
         exec(compile(f"def {name}():\n  allocate('odd names')\n{name}()", file, "exec"), scope)
 
 
+class DerivedText(str):
+    """Code objects take its instances for names."""
+
+
+def derived_names():
+    for name, file in [("derived", "/tmp/derived.py"), ("größe", "/tmp/é.py"), ("名前", "/tmp/𝔘😀.py"), ("d" * 300, "/tmp/" + "long/" * 200 + "file.py")]:
+        def function():
+            allocate("derived names")
+        names = {"co_name": DerivedText(name), "co_filename": DerivedText(file)}
+        if sys.version_info >= (3, 11):
+            names["co_qualname"] = DerivedText(name)
+        function.__code__ = function.__code__.replace(**names)
+        function()
+
+
 def long_function():
     """Line tables with long steps, and a function of many instructions."""
     lines = ["def far():"] + ["  x = 1"] * 400 + [""] * 1000 + ["  y = [" + ", ".join(["x"] * 300) + "]"]
@@ -469,6 +484,7 @@ def main():
     many_lines()
     short_lived_code()
     odd_names()
+    derived_names()
     long_function()
     in_threads(context)
     from_foreign_thread(context)
