@@ -114,12 +114,20 @@ int OpenPrivateDirectory(const char* directory, OpenError& error) {
   return -1;
 }
 
-// The path must stay true when the program changes its working directory.
+// Appends; false if there is no room.
+bool Append(char* text, std::size_t size, const char* more) {
+  const std::size_t used = std::strlen(text), added = std::strlen(more);
+  if (size - used <= added) return false;
+  std::memcpy(text + used, more, added + 1);
+  return true;
+}
+
+// The path must stay true when the program changes its working directory. Built in place: this may be the first call of
+// a thread with a small stack.
 bool MakeAbsolute(const char* directory, char* out, std::size_t size) {
-  if (directory[0] == '/') return static_cast<std::size_t>(std::snprintf(out, size, "%s", directory)) < size;
-  char working[2048];
-  if (syscall(SYS_getcwd, working, sizeof(working)) <= 0) return false;
-  return static_cast<std::size_t>(std::snprintf(out, size, "%s/%s", working, directory)) < size;
+  out[0] = '\0';
+  if (directory[0] == '/') return Append(out, size, directory);
+  return syscall(SYS_getcwd, out, size) > 0 && Append(out, size, "/") && Append(out, size, directory);
 }
 
 }  // namespace
@@ -131,16 +139,15 @@ std::uint64_t MonotonicNs() {
 }
 
 bool JournalFile::Create(const char* directory, std::uint64_t pid, std::uint64_t start_ticks, OpenError& error) {
-  char absolute[3072];
-  if (!MakeAbsolute(directory, absolute, sizeof(absolute))) {
+  char name[96];
+  if (!MakeAbsolute(directory, path_, sizeof(path_) - sizeof(name) - 1)) {
     std::snprintf(error.text, sizeof(error.text), "the path of the journal directory is too long");
     return false;
   }
-  const int directory_descriptor = OpenPrivateDirectory(absolute, error);
+  const int directory_descriptor = OpenPrivateDirectory(path_, error);
   if (directory_descriptor < 0) return false;
   int descriptor = -1;
   unsigned image = 0;
-  char name[96];
   for (; image < kMaxImages; ++image) {
     // After exec pid and start time are those of the image before, whose journal stays.
     if (image == 0) {
@@ -154,20 +161,19 @@ bool JournalFile::Create(const char* directory, std::uint64_t pid, std::uint64_t
     if (descriptor >= 0 || errno != EEXIST) break;
   }
   if (descriptor < 0) {
-    Fail(error, "cannot create a journal in", absolute);
+    Fail(error, "cannot create a journal in", path_);
     Close(directory_descriptor);
     return false;
   }
-  std::snprintf(path_, sizeof(path_), "%s/%s", absolute, name);
   bool good = false;
   struct stat facts;
   if (fchmod(descriptor, 0600) != 0 || fstat(descriptor, &facts) != 0 ||
       !Allocate(descriptor, 0, journal::kHeaderBytes)) {
-    Fail(error, "cannot write a journal in", absolute);
+    Fail(error, "cannot write a journal in", path_);
   } else {
     void* memory = mmap(nullptr, journal::kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (memory == MAP_FAILED) {
-      Fail(error, "cannot map a journal in", absolute);
+      Fail(error, "cannot map a journal in", path_);
     } else {
       file_system_ = facts.st_dev;
       inode_ = facts.st_ino;
@@ -186,6 +192,7 @@ bool JournalFile::Create(const char* directory, std::uint64_t pid, std::uint64_t
     }
   }
   if (!good) syscall(SYS_unlinkat, directory_descriptor, name, 0);
+  good = good && Append(path_, sizeof(path_), "/") && Append(path_, sizeof(path_), name);
   Close(descriptor);
   Close(directory_descriptor);
   return good;

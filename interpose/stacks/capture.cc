@@ -7,6 +7,7 @@
 #include "interpose/python/python_stacks.h"
 #include "interpose/recorder/own_memory.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/room_pool.h"
 #include "interpose/recorder/state.h"
 #include "interpose/stacks/loaded_objects.h"
 #include "interpose/stacks/registers.h"
@@ -19,9 +20,13 @@ namespace {
 // Deep enough for every way through the CUDA libraries down to who called them.
 constexpr unsigned kCallerDepth = 24;
 
-// What putting a new stack together needs; too large for the stacks of some threads.
+// What a walk writes, and what putting a new stack together needs; both too large for the stacks of some threads.
+struct Words {
+  std::uint64_t words[stacks::kMaxWords];
+};
 struct Scratch {
   std::mutex mutex;
+  std::uint64_t addresses[stacks::kMaxDepth];
   std::uint64_t stack_pointers[stacks::kMaxDepth];
   std::uint64_t python_words[python::kMaxPythonDepth];
   std::uint64_t anchors[python::kMaxPythonDepth];
@@ -54,6 +59,16 @@ constinit std::atomic<unsigned> g_max_python_depth = 0;
 constinit std::atomic<std::uint64_t> g_python_address = 0;
 constinit std::atomic<std::uint32_t> g_generation = 1;
 constinit OwnRange g_own;
+constinit RoomPool<Words> g_words;
+constinit std::atomic<unsigned> g_homes = 0;
+[[gnu::tls_model("initial-exec")]] constinit thread_local unsigned t_home = 0;  // 0: none yet
+
+unsigned Home() {
+  if (t_home == 0) [[unlikely]] {
+    t_home = g_homes.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  return t_home;
+}
 
 // No lock is taken for making it, since a fork might catch it locked: of two threads the second gives its own back.
 OwnedTable* TableOf(Recorder& recorder) {
@@ -105,10 +120,9 @@ stacks::InternedStack AddStack(OwnedTable& owned, const stacks::Registers& start
   stacks::PythonPlaces places{scratch.after, false};
   const unsigned python_depth = key.depth - key.native_depth;
   if (python_depth > 0) {
-    std::uint64_t again[stacks::kMaxDepth];
     const stacks::WalkResult native =
         stacks::WalkStack(start, g_own.begin.load(std::memory_order_relaxed), g_own.end.load(std::memory_order_acquire),
-                          again, key.native_depth, scratch.stack_pointers);
+                          scratch.addresses, key.native_depth, scratch.stack_pointers);
     const python::PythonWalk python =
         owned.python.Walk(generation, scratch.python_words, python_depth, scratch.anchors);
     const bool same = native.depth == key.native_depth && python.depth == python_depth;
@@ -141,12 +155,13 @@ CapturedStack CaptureStack(bool need_caller) {
   Recorder* recorder = scope.recorder();
   if (recorder == nullptr) return captured;
   OwnedTable* owned = TableOf(*recorder);
-  if (owned == nullptr) {
+  const RoomPool<Words>::Loan loan(g_words, Home());
+  if (owned == nullptr || loan.get() == nullptr) {
     recorder->Count(journal::Counter::kStacksFailed);
     return captured;
   }
   FindOwnRange();
-  std::uint64_t words[stacks::kMaxWords];
+  std::uint64_t* const words = loan.get()->words;
   // Before the walk: if an object goes while we walk, what we found is not kept as true for the time after.
   const std::uint32_t generation = g_generation.load(std::memory_order_acquire);
   const stacks::Registers start = stacks::CurrentRegisters();

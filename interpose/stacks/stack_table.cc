@@ -59,10 +59,10 @@ bool StackTable::Find(const StackKey& key, std::uint32_t generation, InternedSta
 }
 
 InternedStack StackTable::Add(const StackKey& key, const PythonPlaces& places, std::uint32_t generation) {
-  std::uint64_t words[kMaxWords];
   unsigned count = 0, python = key.native_depth;
   InternedStack stack;
   std::lock_guard<std::mutex> lock(mutex_);
+  std::uint64_t* const words = merged_;
   const std::size_t modules_before = modules_.size();
   bool above_runtime = false;
   for (unsigned i = 0; i < key.native_depth; ++i) {

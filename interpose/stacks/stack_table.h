@@ -109,6 +109,7 @@ class StackTable {
   std::uint64_t next_id_ = 0;           // of *next_word_
   std::uint64_t words_in_extents_ = 0;  // in all extents so far
   std::uint64_t next_extent_bytes_ = 64 * 1024;
+  std::uint64_t merged_[kMaxWords] = {};  // Add's; too large for the stacks of some threads
 };
 
 }  // namespace cuheap::stacks

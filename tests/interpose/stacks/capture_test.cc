@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -296,6 +299,45 @@ TEST_F(CaptureTest, ManyThreadsInternTheSameStacksWhileModulesChange) {
   EXPECT_EQ(view.stacks.size(), 30u);
   EXPECT_EQ(view.counter(Counter::kStacksFailed), 0u);
 }
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t kThreadStack = 64 * 1024;
+constexpr unsigned char kUntouched = 0xA5;
+
+// One stack is new, then it is known, then another one is not kept; what the calls took of the thread's stack, in bytes.
+std::size_t g_taken = 0;
+void* AllocateOnPaintedStack(void* stack) {
+  auto* const bytes = static_cast<unsigned char*>(stack);
+  auto* const here = static_cast<unsigned char*>(__builtin_frame_address(0));
+  for (std::uint64_t i = 1; i <= 2; ++i) Require(CaptureLibraryAllocate(0x1000 * i, 1) != 0, "a stack");
+  CaptureLibraryConfigure(false, 64);
+  CaptureLibraryCapture(true);
+  const auto* const lowest = std::find_if(bytes, here, [](unsigned char byte) { return byte != kUntouched; });
+  g_taken = static_cast<std::size_t>(here - lowest);
+  return nullptr;
+}
+
+// The smallest stack that a thread may have is 16 KiB, and its program counts on most of it.
+TEST_F(CaptureTest, CallsTakeLittleOfTheThreadsStack) {
+  ASSERT_EQ(RunChild([&] {
+              Start();
+              CaptureLibraryAllocate(0x9000, 1);  // the loader has bound what is called
+              void* stack =
+                  mmap(nullptr, kThreadStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+              std::memset(stack, kUntouched, kThreadStack);
+              pthread_attr_t attributes;
+              pthread_t thread;
+              Require(pthread_attr_init(&attributes) == 0 &&
+                          pthread_attr_setstack(&attributes, stack, kThreadStack) == 0 &&
+                          pthread_create(&thread, &attributes, AllocateOnPaintedStack, stack) == 0 &&
+                          pthread_join(thread, nullptr) == 0,
+                      "a thread");
+              if (g_taken > 4096) fprintf(stderr, "the calls took %zu bytes of the stack\n", g_taken);
+              Require(g_taken > 256 && g_taken <= 4096, "little of the stack");
+            }),
+            0);
+}
+#endif
 
 std::atomic<int> g_signals = 0;
 void AllocateInHandler(int) {
