@@ -57,7 +57,7 @@ inline constexpr std::uint16_t kObjectSize = 16;    // ob_size; number of code u
 inline constexpr std::uint16_t kStringLength = 16;  // in characters
 inline constexpr std::uint16_t kStringState = 32;   // interned 2 bits, kind 3, compact 1, ascii 1
 inline constexpr std::uint16_t kBytesData = 32;
-inline constexpr std::uint16_t kTypeFlags = 168;    // PyTypeObject.tp_flags
+inline constexpr std::uint16_t kTypeFlags = 168;  // PyTypeObject.tp_flags
 // Py_TPFLAGS_UNICODE_SUBCLASS, ..._BYTES_SUBCLASS: the object begins as the class it is derived from does.
 inline constexpr std::uint64_t kStringSubclass = std::uint64_t{1} << 28;
 inline constexpr std::uint64_t kBytesSubclass = std::uint64_t{1} << 27;

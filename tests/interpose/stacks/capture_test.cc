@@ -304,7 +304,7 @@ TEST_F(CaptureTest, ManyThreadsInternTheSameStacksWhileModulesChange) {
 constexpr std::size_t kThreadStack = 64 * 1024;
 constexpr unsigned char kUntouched = 0xA5;
 
-// One stack is new, then it is known, then another one is not kept; what the calls took of the thread's stack, in bytes.
+// Two stacks that are kept, then one that is not; what the calls took of the thread's stack, in bytes.
 std::size_t g_taken = 0;
 void* AllocateOnPaintedStack(void* stack) {
   auto* const bytes = static_cast<unsigned char*>(stack);
