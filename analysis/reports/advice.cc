@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "analysis/reports/framework_frames.h"
 #include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
 
@@ -82,12 +83,27 @@ std::string ForEveryStep(const Report& report, const LeakFinding& finding, const
          " blocks, so the free is there but misses one a step: is a pointer overwritten before it is freed?";
 }
 
+// A model's forward pass asked: a line of the user's in it, or layers of PyTorch's own below the charged line.
+bool InModel(const Report& report, std::uint32_t stack) {
+  const Snapshot& snapshot = *report.snapshot;
+  if (stack >= snapshot.stacks.size()) return false;
+  if (report.lines.EntryOfStack(stack) != 0) return true;
+  const std::vector<std::uint32_t>& frames = snapshot.stacks[stack].frames;
+  const auto end =
+      frames.begin() + static_cast<std::ptrdiff_t>(std::min(frames.size(), report.lines.PositionInStack(stack)));
+  return std::any_of(frames.begin(), end, [&](std::uint32_t index) {
+    const Frame& frame = snapshot.frames[index];
+    return frame.kind == FrameKind::kPython &&
+           IsModuleCall(snapshot.strings[frame.function], snapshot.strings[frame.file]);
+  });
+}
+
 std::string ForTensors(const Report& report, const LeakFinding& finding) {
   switch (finding.cause) {
     case LeakCause::kGraph:
       return "Something holds a tensor with a grad_fn, and with it all that the forward pass saved: a running sum of "
              "losses, a list of losses or outputs, a state carried from step to step? Add loss.item() (or "
-             "loss.detach()) instead, detach() the state, and evaluate under torch.no_grad().";
+             "loss.detach()) instead, detach() the state (h = h.detach()), and evaluate under torch.no_grad().";
     case LeakCause::kScalar:
       return "A loss or metric is kept as a tensor each time: keep loss.item(), or loss.detach().cpu() every now and "
              "then.";
@@ -101,8 +117,7 @@ std::string ForTensors(const Report& report, const LeakFinding& finding) {
     case LeakCause::kNone:
       break;
   }
-  const bool inside = !finding.stacks.empty() && report.lines.EntryOfStack(finding.stacks.front().stack) != 0;
-  if (inside) {
+  if (!finding.stacks.empty() && InModel(report, finding.stacks.front().stack)) {
     return "Activations of the model are collected: in a list, a dict or by a forward hook? Keep x.detach().cpu() or "
            "what is reckoned from it, empty the list when the step ends, remove hooks (handle.remove()).";
   }

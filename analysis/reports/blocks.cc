@@ -183,4 +183,22 @@ bool Blocks::OnDevice(AllocationKind kind) {
 
 Blocks JoinBlocks(const Snapshot& snapshot) { return Joiner(snapshot).Join(); }
 
+Span ActiveSpan(const Snapshot& snapshot, const Blocks& blocks) {
+  const std::int64_t duration_ns = std::max<std::int64_t>(0, snapshot.process.duration_ns);
+  Span span{kNotFreed, 0};
+  if (!snapshot.completeness.events_complete() && snapshot.events.size() != 0)
+    span.begin_ns = std::max<std::int64_t>(0, snapshot.events.time_ns.front());
+  const bool from_first = span.begin_ns == kNotFreed;
+  for (const Block& block : blocks.program) {
+    if (block.allocated_ns != kBeforeWindow) {
+      if (from_first) span.begin_ns = std::min(span.begin_ns, std::max<std::int64_t>(0, block.allocated_ns));
+      span.end_ns = std::max(span.end_ns, block.allocated_ns);
+    }
+    if (block.freed_ns != kNotFreed && !block.freed_at_shutdown) span.end_ns = std::max(span.end_ns, block.freed_ns);
+  }
+  if (span.begin_ns == kNotFreed) span = {0, duration_ns};
+  span.end_ns = std::max(span.begin_ns, span.end_ns);
+  return span;
+}
+
 }  // namespace cuheap::analysis

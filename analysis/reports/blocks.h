@@ -66,6 +66,14 @@ struct Blocks {
 // A free that failed is no free. Works on damaged snapshots too: unknown ids are ignored.
 Blocks JoinBlocks(const Snapshot& snapshot);
 
+// What curves of memory over time show: from the first allocation (or the oldest event that was kept) to the last
+// allocation or free before the process began to exit. Start-up and the way out take long in Python and hold nothing
+// new.
+struct Span {
+  std::int64_t begin_ns = 0, end_ns = 0;
+};
+Span ActiveSpan(const Snapshot& snapshot, const Blocks& blocks);
+
 }  // namespace cuheap::analysis
 
 #endif  // CUHEAP_ANALYSIS_REPORTS_BLOCKS_H_

@@ -70,6 +70,10 @@ std::string GrowthPhrase(const LeakFinding& finding) {
       return "+" + Human(static_cast<double>(finding.bytes_per_occurrence)) + " in " + Grouped(finding.occurrences) +
              " steps, irregularly, about " + Human(finding.bytes_per_step) + " a step";
     case GrowthShape::kOverTime:
+      if (finding.cause == LeakCause::kGraph && finding.occurrences > 1) {
+        return "+" + Human(static_cast<double>(finding.bytes_per_occurrence)) + " each time, " +
+               Grouped(finding.occurrences) + " times, about every " + HumanTime(finding.interval_ns);
+      }
       return Plural(finding.blocks, "block") + " over the run, " + Human(static_cast<double>(finding.bytes)) +
              (finding.blocks < 4 ? std::string()
                                  : ", about " + Human(static_cast<double>(finding.bytes_per_occurrence)) + " every " +

@@ -241,9 +241,7 @@ std::vector<FrameworkCaches::Change> FrameworkCaches::ChangesOf(std::uint32_t de
 }
 
 void FrameworkCaches::Replay(FrameworkCache& cache) const {
-  std::int64_t begin_ns = 0;
-  if (!snapshot_.completeness.events_complete() && snapshot_.events.size() != 0) begin_ns = snapshot_.events.time_ns[0];
-  const std::int64_t end_ns = std::max(snapshot_.process.duration_ns, begin_ns);
+  const auto [begin_ns, end_ns] = ActiveSpan(snapshot_, blocks_);
   Curve curve(begin_ns, end_ns);
   std::uint64_t tensors = 0, reserved = 0, peak_at = 0, last_at = 0;
   for (const Change& change : ChangesOf(cache.device)) {

@@ -97,6 +97,15 @@ std::string_view OperatorOf(std::string_view function) {
   return end == std::string_view::npos ? std::string_view() : function.substr(0, end);
 }
 
+std::string_view WorkspaceOf(std::string_view function) {
+  if (!function.starts_with("at::cuda::")) return {};
+  constexpr std::array kLt = {"CublasLtWorkspace"sv, "getCUDABlasLtWorkspace"sv};
+  constexpr std::array kBlas = {"allocateCUDABlasWorkspace"sv, "getCurrentCUDABlasHandle"sv, "getTemporaryWorkspace"sv,
+                                "getNewWorkspace"sv, "setWorkspaceForHandle"sv};
+  if (ContainsAny(function, kLt)) return "cuBLASLt workspace";
+  return ContainsAny(function, kBlas) ? "cuBLAS workspace" : std::string_view();
+}
+
 bool MakesData(std::string_view operation) {
   constexpr std::array kMakers = {
       "arange"sv, "clone"sv,      "contiguous"sv, "copy"sv,    "empty"sv,  "eye"sv,      "full"sv,         "linspace"sv,

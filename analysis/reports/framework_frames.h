@@ -26,6 +26,9 @@ bool IsOptimizerStep(std::string_view function, std::string_view file);
 bool IsAutogradNode(std::string_view function);
 // A native function of PyTorch's dispatcher, at::_ops::NAME::call: the operator NAME; else empty.
 std::string_view OperatorOf(std::string_view function);
+// What a native function of PyTorch makes room for if it is for a CUDA library and not for a tensor: "cuBLAS workspace",
+// "cuBLASLt workspace"; else empty. (Names as torch 2.15 has them, and of older versions.)
+std::string_view WorkspaceOf(std::string_view function);
 // Operators that make or copy a tensor without reckoning: data, not a part of a graph.
 bool MakesData(std::string_view operation);
 

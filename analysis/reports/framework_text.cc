@@ -58,7 +58,7 @@ void FrameworkText::Cache(const FrameworkCache& cache) {
   canvas_.Field("tensors", Grouped(cache.allocations) + " handed out, " + Grouped(cache.frees) + " taken back" +
                                (cache.peak_exact ? "" : " in the events that were kept"));
   if (cache.peak_exact) State("at the peak", cache.at_peak);
-  State("at the last", cache.at_last);
+  State("last tensor", cache.at_last);
   State("at the end", cache.at_end);
   Curves(cache);
   Fragmentation(cache);
@@ -91,8 +91,8 @@ void FrameworkText::Fragmentation(const FrameworkCache& cache) {
   const CacheState& state = cache.at_last;
   if (state.idle() == 0) return;
   if (state.idle_whole != 0) {
-    canvas_.Field("can go back", Human(state.idle_whole) + " in " + Plural(state.idle_whole_segments, "segment") +
-                                     " without a tensor (torch.cuda.empty_cache() gives them back)");
+    canvas_.Field("could go back", "when the last tensor was made: " + Human(state.idle_whole) + " in " + Plural(state.idle_whole_segments, "segment") +
+                                     " without a tensor (by torch.cuda.empty_cache())");
   }
   if (state.idle_pinned() == 0) return;
   const double share = static_cast<double>(state.idle_pinned()) / static_cast<double>(state.reserved);

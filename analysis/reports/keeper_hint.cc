@@ -46,6 +46,14 @@ bool Mentions(std::string_view text, std::string_view name) {
   return false;
 }
 
+// call: the function's name and its parenthesis.
+bool Calls(std::string_view code, std::string_view call) {
+  for (std::size_t at = code.find(call); at != std::string_view::npos; at = code.find(call, at + 1)) {
+    if (at == 0 || (!IsWord(code[at - 1]) && code[at - 1] != '.')) return true;
+  }
+  return false;
+}
+
 // Position of a '=' that assigns: not of ==, <=, a keyword argument or a default. npos: none.
 std::size_t Assignment(std::string_view code) {
   int depth = 0;
@@ -83,9 +91,13 @@ std::vector<std::string> Assigned(std::string_view code) {
 // The line puts something where it stays.
 bool Keeps(std::string_view line, bool values) {
   const std::string_view code = Code(line);
-  constexpr std::array kNumbers = {".item()"sv, ".tolist()"sv, "float("sv, "int("sv, "len("sv};
+  constexpr std::array kNumbers = {".item()"sv, ".tolist()"sv};
+  constexpr std::array kMakesNumbers = {"float("sv, "int("sv, "len("sv};  // as words: not randint()
   constexpr std::array kLetsGo = {".detach()"sv, ".cpu()"sv, ".data"sv};
-  if (ContainsAny(code, kNumbers) || (!values && ContainsAny(code, kLetsGo))) return false;
+  const bool numbers =
+      ContainsAny(code, kNumbers) ||
+      std::any_of(kMakesNumbers.begin(), kMakesNumbers.end(), [&](std::string_view call) { return Calls(code, call); });
+  if (numbers || (!values && ContainsAny(code, kLetsGo))) return false;
   constexpr std::array kPuts = {".append("sv, ".extend("sv,     ".appendleft("sv, ".add("sv,
                                 ".update("sv, ".setdefault("sv, ".insert("sv,     ".put("sv};
   if (ContainsAny(code, kPuts)) return true;
@@ -144,6 +156,8 @@ KeeperHint GuessKeeper(const SourceFile& source, std::uint32_t line, bool values
     }
   };
   look(at, function.end);
+  // What the line stores itself need not be looked for elsewhere.
+  if (!named.empty() && named.front() == line) named.resize(1);
   if (!named.empty()) others.clear();
   if (named.empty() && others.empty()) {
     look(0, lines.size());

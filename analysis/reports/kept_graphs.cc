@@ -26,7 +26,9 @@ struct Unit {
   std::size_t outlived = 0, outlived_kept = 0;  // of uses that keep something
   std::size_t ends_in_scalar = 0;               // kept uses that end with a single number
   std::map<std::uint32_t, std::size_t> kept_by_stack;
-  std::size_t results = 0;  // stacks that keep the result of an operator again and again
+  std::size_t results = 0;   // stacks that keep the result of an operator again and again
+  std::size_t repeated = 0;  // how often they do so more than once in a use
+  bool of_module = false;    // one of them lies in a model
 
   // Nearly all that outlived its uses; of data, part is enough: a graph keeps the batch, but not always the targets.
   bool kept_enough() const {
@@ -43,7 +45,8 @@ class GraphFinder {
   std::vector<KeptGraph> Find(const Blocks& blocks) {
     std::vector<const Block*> tensors;
     for (const Block& block : blocks.program) {
-      if (block.framework_tensor()) tensors.push_back(&block);
+      // A library's workspace is no part of what the program reckons.
+      if (block.framework_tensor() && lines_.LibraryOfStack(block.stack).empty()) tensors.push_back(&block);
     }
     std::sort(tensors.begin(), tensors.end(),
               [](const Block* a, const Block* b) { return a->allocated_at < b->allocated_at; });
@@ -139,7 +142,11 @@ class GraphFinder {
 
   void CountResults(Unit& unit) const {
     for (const auto& [stack, count] : unit.kept_by_stack) {
-      if (IsResult(stack) && 2 * count >= unit.kept_uses) ++unit.results;
+      if (!IsResult(stack) || 2 * count < unit.kept_uses) continue;
+      ++unit.results;
+      // Layers of an nn.Sequential have one stack.
+      unit.repeated += (2 * count + unit.kept_uses) / (2 * unit.kept_uses) - 1;
+      unit.of_module = unit.of_module || stacks_.Of(stack).module_call;
     }
   }
 
@@ -166,12 +173,15 @@ class GraphFinder {
     for (std::size_t unit = 0; unit < units_.size(); ++unit) groups[leader[unit]].push_back(unit);
     std::vector<KeptGraph> graphs;
     for (const auto& [lead, members] : groups) {
-      std::size_t results = 0, outlived = 0, outlived_kept = 0;
-      bool with_loss = false, whole = true;
+      std::size_t results = 0, repeated = 0, outlived = 0, outlived_kept = 0;
+      bool with_loss = false, whole = true, of_module = false, with_batch = false;
       for (const std::size_t member : members) {
         const Unit& unit = units_[member];
         whole = whole && unit.kept_enough();
         results += unit.results;
+        repeated += unit.repeated;
+        of_module = of_module || unit.of_module;
+        with_batch = with_batch || unit.results == 0;
         if (unit.results == 0) continue;
         outlived += unit.outlived;
         outlived_kept += unit.outlived_kept;
@@ -180,7 +190,11 @@ class GraphFinder {
       const double share = outlived == 0 ? 0 : static_cast<double>(outlived_kept) / static_cast<double>(outlived);
       // With the loss in it there is no doubt; without, many tensors of which only an output or two went are a graph.
       const double least = with_loss ? kMost : (results >= kManyResults ? kAlmostAll : kNearlyAll);
-      if (whole && results >= kFewestResults && share >= least) graphs.push_back(GraphOf(members));
+      // A cell that saves one result only (a state that is carried on), or layers with one stack: the batch is kept
+      // with it, as the first layer's gradients need it. Outputs that are collected do without their batch.
+      const bool with_its_batch = of_module && with_batch && results + repeated >= 1 && share >= kNearlyAll;
+      if (whole && ((results >= kFewestResults && share >= least) || with_its_batch))
+        graphs.push_back(GraphOf(members));
     }
     return graphs;
   }
@@ -204,6 +218,7 @@ class GraphFinder {
     }
     for (auto* list : {&graph.all, &graph.kept}) std::sort(list->begin(), list->end(), std::less<>());
     graph.line = entry->way.front();
+    graph.uses = entry->kept_uses;
     const bool shared = std::any_of(units_.begin(), units_.end(), [&](const Unit& other) {
       return &other != entry && other.way.front() == graph.line && other.way != entry->way;
     });

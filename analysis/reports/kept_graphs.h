@@ -20,11 +20,13 @@ namespace cuheap::analysis {
 // nearly all that outlived it (was not freed before the next line's first allocation) is never freed: a list of some
 // activations keeps a few of them, the graph keeps them all. Uses that follow each other and are kept alike (the
 // batch, the model, the criterion) are one graph, which is told at the line that entered the model. Two tensors at
-// least must be results of operators: data that is collected is no graph. Use of a model in a backward pass (recomputed
-// activations) and in an optimizer is left out.
+// least must be results of operators: data that is collected is no graph. One of a model is enough if the batch that
+// the model was given is kept as well, use by use, and nothing else outlives them: `h = model(x, h)`. Use of a model in
+// a backward pass (recomputed activations) and in an optimizer is left out.
 struct KeptGraph {
   std::uint32_t line = 0;          // that entered the model
   std::uint32_t caller = 0;        // its caller, if others enter there as well
+  std::size_t uses = 0;            // that keep something
   std::vector<const Block*> all;   // what those uses allocated, by time
   std::vector<const Block*> kept;  // those that `kept` holds
 };

@@ -23,6 +23,7 @@ constexpr std::size_t kFewestLateSegments = 3;  // in the second half of the ste
 constexpr std::uint64_t kFewestPiledUp = 8;     // blocks
 constexpr std::ptrdiff_t kFewestSteady = 5;     // segments in a row after one more
 constexpr std::uint64_t kFewHostBytes = 1 << 20;
+constexpr std::size_t kFewestSureUses = 10;        // of a model, without steps
 constexpr std::uint64_t kScalarBytes = 512;        // what PyTorch rounds a single number to
 constexpr std::uint32_t kFewestStepsOfCache = 16;  // for which a quarter is told apart
 
@@ -182,7 +183,9 @@ class LeakFinder {
         freed_at_end.push_back(block);
     }
     if (!kept.empty()) JudgeByCaller(group, kept);
-    if (freed_at_end.size() > 1) {
+    // A workspace that PyTorch gave back after the last step did not pile up.
+    const bool workspace = !group.library.empty() && group.all.front()->framework_tensor();
+    if (freed_at_end.size() > 1 && !workspace) {
       LeakFinding finding = Describe(group, freed_at_end);
       // Without steps a few blocks are as likely the set-up's.
       if (Grows(finding.shape) && (finding.shape != GrowthShape::kOverTime || finding.blocks >= kFewestPiledUp)) {
@@ -241,6 +244,7 @@ class LeakFinder {
       group.all = std::move(graph.all);
       LeakFinding finding = Describe(group, graph.kept);
       if (!Grows(finding.shape)) continue;
+      if (finding.shape == GrowthShape::kOverTime) PaceOfUses(finding, graph.uses);
       finding.leak_class = LeakClass::kLeak;
       finding.cause = LeakCause::kGraph;
       std::map<std::uint32_t, Group> by_line;
@@ -253,6 +257,15 @@ class LeakFinder {
       findings_.push_back(std::move(finding));
     }
     for (LeakFinding& finding : findings_) SortParts(finding);
+  }
+
+  // Without steps, the uses of the model are what recurs. That many of them that keep the same are no chance.
+  static void PaceOfUses(LeakFinding& finding, std::size_t uses) {
+    if (uses < 2) return;
+    finding.occurrences = static_cast<std::uint32_t>(uses);
+    finding.bytes_per_occurrence = finding.bytes / uses;
+    finding.interval_ns = (finding.last_ns - finding.first_ns) / static_cast<std::int64_t>(uses - 1);
+    if (uses >= kFewestSureUses) finding.confidence = Confidence::kMedium;
   }
 
   static void SortParts(LeakFinding& finding) {

@@ -105,7 +105,9 @@ struct LeakFinding {
          slope_r2 = 0;                     // least squares over the cumulated bytes of every step since the first
   std::uint64_t bytes_per_occurrence = 0;  // what a step adds that adds something, see growth.cc
   std::uint32_t period = 0;                // kEveryFewSteps
-  std::int64_t interval_ns = 0;            // kOverTime: median time between two blocks; bytes_per_occurrence: median
+  // kOverTime: median time between two blocks; bytes_per_occurrence: median. Of graphs: means of the uses of the model,
+  // of which there were `occurrences`.
+  std::int64_t interval_ns = 0;
   std::uint32_t step_count = 0;   // steps of the run, or of the thread that allocates here if it has a loop of its own
   std::uint32_t step_thread = 0;  // that thread (index into threads + 1), 0: steps of the run
   std::uint32_t first_step = 0, last_step = 0, occurrences = 0;  // occurrences: number of steps that added something

@@ -61,9 +61,11 @@ class Chooser {
   struct Choice {
     std::size_t position;  // in the stack
     LineBasis basis;
+    std::string_view name = {};  // what the line is called, if not by the frame's function; lives forever
   };
   // What the rule chooses; none: no stack.
   std::optional<Choice> Choose(const Stack& stack) const {
+    if (const auto workspace = Workspace(stack)) return workspace;
     for (const ModuleClass wanted : {ModuleClass::kUser, ModuleClass::kPackage, ModuleClass::kCudaLibrary}) {
       if (wanted == ModuleClass::kPackage) {
         if (const auto position = PackageLine(stack)) return Choice{*position, LineBasis::kLine};
@@ -100,6 +102,8 @@ class Chooser {
 
   // File name of the CUDA library that is the first beyond the CUDA runtime; empty if it is somebody else.
   std::string LibraryOf(const Stack& stack) const {
+    if (const auto workspace = Workspace(stack))
+      return std::string(workspace->name.substr(0, workspace->name.find(' ')));
     for (const std::uint32_t index : stack.frames) {
       if (index >= snapshot_.frames.size()) continue;
       const Frame& frame = snapshot_.frames[index];
@@ -125,6 +129,21 @@ class Chooser {
   }
 
  private:
+  // See rule 0: the outermost frame that says so.
+  std::optional<Choice> Workspace(const Stack& stack) const {
+    std::optional<Choice> chosen;
+    for (std::size_t position = 0; position < stack.frames.size(); ++position) {
+      if (stack.frames[position] >= snapshot_.frames.size()) continue;
+      const Frame& frame = snapshot_.frames[stack.frames[position]];
+      if (frame.kind == FrameKind::kPython) break;
+      if (ClassOf(frame) != ModuleClass::kPackage || Ignored(frame)) continue;
+      const std::string_view name = WorkspaceOf(Text(frame.function));
+      // Its caller is whom the outermost of those functions served; what is made is told by the innermost.
+      if (!name.empty()) chosen = Choice{position, LineBasis::kFunction, chosen ? chosen->name : name};
+    }
+    return chosen;
+  }
+
   // See rule 4: a package's Python line, rather one of a package that uses PyTorch than PyTorch's own.
   std::optional<std::size_t> PackageLine(const Stack& stack) const {
     std::optional<std::size_t> of_torch;
@@ -200,11 +219,11 @@ class LineInterner {
  public:
   LineInterner(const Chooser& chooser, std::vector<CodeLine>& lines) : chooser_(chooser), lines_(lines) {}
 
-  std::uint32_t Of(const Frame& frame, LineBasis basis) {
+  std::uint32_t Of(const Frame& frame, LineBasis basis, std::string_view name) {
     CodeLine line;
     line.basis = basis;
     line.module_class = chooser_.ClassOf(frame);
-    line.function = chooser_.Text(frame.function);
+    line.function = name.empty() ? chooser_.Text(frame.function) : name;
     line.module = chooser_.ModulePath(frame);
     Key key{basis, line.module, line.function, 0};
     if (basis == LineBasis::kLine) {
@@ -304,7 +323,7 @@ LineTable::LineTable(const Snapshot& snapshot, const LineRule& rule) : lines_{Co
     const auto chosen = chooser.Choose(stack);
     const auto caller = chosen ? chooser.ChooseCaller(stack, *chosen) : std::nullopt;
     const auto intern = [&](const Chooser::Choice& choice) {
-      return interner.Of(snapshot.frames[stack.frames[choice.position]], choice.basis);
+      return interner.Of(snapshot.frames[stack.frames[choice.position]], choice.basis, choice.name);
     };
     of_stack_.push_back(chosen ? intern(*chosen) : 0);
     caller_of_stack_.push_back(caller ? intern(*caller) : 0);
@@ -327,7 +346,7 @@ LineTable::LineTable(const Snapshot& snapshot, const LineRule& rule) : lines_{Co
       const bool inside = module_call != stack.frames.size() && at->position < module_call;
       at = chooser.ChooseCaller(stack, *at);
       if (!at) break;
-      callers.push_back(interner.Of(snapshot.frames[stack.frames[at->position]], at->basis));
+      callers.push_back(interner.Of(snapshot.frames[stack.frames[at->position]], at->basis, at->name));
       if (inside) entry = callers.size();
     }
     entry_of_stack_.push_back(entry);

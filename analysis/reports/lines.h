@@ -3,6 +3,9 @@
 // Note [The user's line]
 // A stack starts in the CUDA runtime and ends in main or a thread's start; one of its frames is what its author can
 // change. The rule, innermost frame first:
+//   0. memory that PyTorch gets for a CUDA library (see WorkspaceOf) is that library's, whoever was first to need it:
+//   it
+//      is kept for each handle and stream, and used by many lines;
 //   1. the first frame that has file and line and lies in a user module (see ModuleClass): functions inlined there
 //   count
 //      as frames of their own; frames whose source lies in a system folder (/usr/include, the compiler's or the CUDA
@@ -90,7 +93,7 @@ class LineTable {
     return stack < position_in_stack_.size() ? position_in_stack_[stack] : 0;
   }
   // The CUDA library that asked for the memory: the class of the first frame beyond the CUDA runtime is kCudaLibrary,
-  // then its file name; else empty.
+  // then its file name; or "cuBLAS" for a workspace that PyTorch got for it; else empty.
   const std::string& LibraryOfStack(std::uint32_t stack) const;
 
   // Longest folder that holds the files of all lines in user modules; empty if there is none but "/".

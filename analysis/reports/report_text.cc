@@ -315,6 +315,7 @@ std::string FolderOf(const Report& report, const std::string& file) {
 
 std::string ShowLine(const Report& report, const CodeLine& line, std::size_t width, bool utf8) {
   if (line.basis == LineBasis::kFunction) {
+    if (line.function.ends_with(" workspace")) return Clip(line.function, width, utf8);  // a name, see WorkspaceOf
     const std::string module = line.module.empty() ? "" : " in " + line.module.substr(line.module.rfind('/') + 1);
     const std::size_t room = width > Columns(module) + 20 ? width - Columns(module) : 20;
     return Clip(ShortFunction(line.function, room) + module, width, utf8);

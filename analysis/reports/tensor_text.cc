@@ -84,7 +84,11 @@ void TensorText::Keeper(const LeakFinding& finding) {
   if (!values && !gradient && finding.cause != LeakCause::kGraph) return;
   const SourceFile& source = source_->Read(line.file);
   const KeeperHint hint = gradient ? GuessGradientKeeper(source) : GuessKeeper(source, line.line, values);
-  if (hint.lines.empty() || hint.lines.front() == line.line) return;
+  if (hint.lines.empty()) return;
+  if (hint.lines.front() == line.line) {
+    canvas_.Detail("kept, it seems from the source, by the line itself");
+    return;
+  }
   canvas_.Detail(hint.lines.size() == 1 ? "kept, it seems from the source, by"
                                         : "kept, it seems from the source, by one of");
   for (const std::uint32_t number : hint.lines) {

@@ -133,20 +133,21 @@ class ScopeMeter {
     std::int64_t first_ns = 0;
     if (!snapshot_.completeness.events_complete() && snapshot_.events.size() != 0)
       first_ns = snapshot_.events.time_ns.front();
-    CurveMaker curve(first_ns, std::max(snapshot_.process.duration_ns, first_ns));
+    const Span span = ActiveSpan(snapshot_, blocks_);
+    CurveMaker curve(span.begin_ns, span.end_ns);
     std::uint64_t bytes = 0;
     std::size_t peak_end = 0;  // changes[0, peak_end) lead to the peak
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const Change& change = changes[i];
       bytes = change.allocation ? bytes + change.block->bytes : bytes - std::min(bytes, change.block->bytes);
-      curve.Add(std::max(change.time_ns, first_ns), bytes);
+      curve.Add(std::max(change.time_ns, span.begin_ns), bytes);
       if (bytes > totals.peak_bytes) {
         totals.peak_bytes = bytes;
         totals.peak_ns = std::max<std::int64_t>(change.time_ns, 0);
         peak_end = i + 1;
       }
     }
-    totals.curve = curve.Finish(std::max(snapshot_.process.duration_ns, first_ns));
+    totals.curve = curve.Finish(span.end_ns);
     peak_end = CompareWithRecorder(totals, changes, peak_end, first_ns);
     // Blocks without a slot are not in the recorder's counter either: the peak was at least this.
     if (totals.basis == PeakBasis::kExact && snapshot_.completeness.live_dropped != 0)

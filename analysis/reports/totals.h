@@ -58,7 +58,7 @@ struct ScopeTotals {
   std::vector<LineShare> live_by_line;
   // Of a device whose tensors have a scope of their own: the cache's segments, which are in no line's share.
   LineBytes peak_cache, live_cache;
-  std::vector<CurvePoint> curve;  // at most kCurvePoints, from the window's start to the end
+  std::vector<CurvePoint> curve;                                  // at most kCurvePoints, see ActiveSpan
   std::uint64_t allocations = 0, frees = 0, allocated_bytes = 0;  // in the window
 };
 inline constexpr std::size_t kCurvePoints = 240;

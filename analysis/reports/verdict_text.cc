@@ -1,5 +1,7 @@
 #include "analysis/reports/verdict_text.h"
 
+#include <algorithm>
+
 #include "analysis/reports/finding_text.h"
 #include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
@@ -17,11 +19,26 @@ void Join(std::string& text, const std::string& more) {
 
 VerdictWords VerdictOf(const Report& report);  // of what is left of the record
 
+bool AnyFreedAtExit(const Report& report, LeakClass leak_class) {
+  return std::any_of(report.findings.begin(), report.findings.end(), [&](const LeakFinding& finding) {
+    return finding.leak_class == leak_class && finding.freed_at_exit != 0;
+  });
+}
+
 std::string LeakText(const Report& report) {
   const std::uint64_t leaks = report.leak_count();
   if (leaks == 0) return "";
+  const bool freed = AnyFreedAtExit(report, LeakClass::kLeak);  // by the interpreter, when the program is over
   return (leaks == 1 ? "1 line leaks" : Grouped(leaks) + " lines leak") + std::string(": ") +
-         BytesBoth(report.leaked_bytes()) + " never freed and growing";
+         BytesBoth(report.leaked_bytes()) + (freed ? " kept to the end and growing" : " never freed and growing");
+}
+
+// Against the peak and in itself: worth a look, but not what fills a device in this run.
+bool IsSmallLeak(const Report& report) {
+  constexpr std::uint64_t kSmallLeak = std::uint64_t{1} << 20;
+  std::uint64_t peak = 0;
+  for (const ScopeTotals& totals : report.totals) peak = std::max(peak, totals.peak_bytes);
+  return report.leaked_bytes() < kSmallLeak && report.leaked_bytes() < peak / 100;
 }
 
 VerdictWords OutOfMemory(const Report& report) {
@@ -50,7 +67,8 @@ VerdictWords NoLeaks(const Report& report) {
     if (finding.leak_class != LeakClass::kFreedAtEnd && !told_as_tensors) held += finding.bytes;
   }
   if (held != 0)
-    Join(text, Human(held) + " never freed, but not growing");
+    Join(text, Human(held) + (AnyFreedAtExit(report, LeakClass::kHeld) ? " held to the end" : " never freed") +
+                   ", but not growing");
   else if (piled.empty())
     text = "everything that was allocated was freed";
   if (report.unobserved_tensors()) text = "in what was observed: " + text + "; " + std::string(kHiddenTensors);
@@ -94,7 +112,8 @@ VerdictWords VerdictOf(const Report& report) {
       std::string text = LeakText(report);
       Join(text, CacheGrowthText(report));
       Join(text, PiledUpText(report));
-      return {"LEAK", text, TextColor::kBad};
+      if (!IsSmallLeak(report) || report.growing_cache() != nullptr) return {"LEAK", text, TextColor::kBad};
+      return {"SMALL LEAK", text, TextColor::kWarn};
     }
     case Verdict::kGrowing: {
       const bool irregular = report.growing_cache()->segments.shape == GrowthShape::kIrregular;

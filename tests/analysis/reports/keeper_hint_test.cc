@@ -35,6 +35,17 @@ TEST(KeeperHintTest, TheLineItselfMayKeep) {
   EXPECT_THAT(Guess("def f():\n    total += criterion(model(x), y)\n", 2, false), ElementsAre(2));
 }
 
+TEST(KeeperHintTest, ALineThatStoresIsTheKeeperWhateverElseStores) {
+  const char* const text =
+      "def hook(module, inputs, output):\n"
+      "    kept.setdefault(name, []).append(output.detach())\n"
+      "def batch(i):\n"
+      "    cache[i] = (torch.randn(256, 512).cuda(), torch.randint(0, 10, (256,)).cuda())\n"
+      "    seen.append(cache[i])\n";
+  EXPECT_THAT(Guess(text, 4, true), ElementsAre(4));
+  EXPECT_THAT(Guess("x = f()\ncache[0] = int(x)\n", 1, true), IsEmpty());  // a word, unlike randint()
+}
+
 TEST(KeeperHintTest, ActivationsAppendedInForward) {
   const char* const text =
       "class Net(nn.Module):\n"

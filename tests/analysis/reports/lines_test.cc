@@ -98,6 +98,26 @@ TEST_F(LineTableTest, PackagesAndCudaLibrariesOnlyIfThereIsNoUser) {
   EXPECT_EQ(LineOf(4711), "(no stack)");
 }
 
+TEST_F(LineTableTest, WorkspacesThatPyTorchGetsAreTheLibrarys) {
+  const char* const torch = "/v/site-packages/torch/lib/libtorch_cuda.so";
+  const Sketch allocator{torch, "", 0, "c10::cuda::CUDACachingAllocator::malloc(unsigned long)"};
+  const Sketch lt{torch, "", 0, "at::cuda::blas::detail::CublasLtWorkspace::CublasLtWorkspace()"};
+  const Sketch allocate{torch, "", 0, "at::cuda::allocateCUDABlasWorkspace(unsigned long)"};
+  const Sketch handle{torch, "", 0, "at::cuda::getCurrentCUDABlasHandleWithWorkspace()"};
+  const Sketch gemm{torch, "", 0, "at::_ops::linear::call(at::Tensor const&)"};
+  const std::uint32_t blas = Stack({kRuntime, allocator, allocate, handle, gemm, kMain});
+  EXPECT_EQ(LineOf(Stack({kRuntime, allocator, lt, gemm, kMain})), "cuBLASLt workspace in libtorch_cuda.so");
+  EXPECT_EQ(LineOf(blas), "cuBLAS workspace in libtorch_cuda.so");
+  EXPECT_EQ(LineOf(Stack({kRuntime, allocator, gemm, kMain})), "/opt/me/main.cc:9");
+  const Snapshot snapshot = program_.Snapshot();
+  const LineTable table(snapshot, {});
+  EXPECT_EQ(table.LibraryOfStack(blas), "cuBLAS");
+  EXPECT_EQ(Describe(table.line(table.CallerOfStack(blas))), "/opt/me/main.cc:9");
+  // A function of the user's that is named alike is the user's.
+  const Sketch user{"/opt/me/train", "/opt/me/w.cc", 5, "at::cuda::getNewWorkspace()"};
+  EXPECT_EQ(LineOf(Stack({kRuntime, user, kMain})), "/opt/me/w.cc:5");
+}
+
 TEST_F(LineTableTest, PyTorchIsToldByWhatItWasAskedToDo) {
   const char* const torch = "/v/site-packages/torch/lib/libtorch_cpu.so";
   const Sketch allocator{torch, "", 0, "c10::cuda::CUDACachingAllocator::malloc(unsigned long)"};

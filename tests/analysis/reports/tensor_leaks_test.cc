@@ -23,6 +23,14 @@ class TensorLeaksTest : public LeakFixture {
     training_.OptimizerStep(43);
     training_.Free(batch);
   }
+  // A cell whose forward pass in line 20 saves one result, called in line 41. Returns the batch.
+  std::uint64_t CellStep() {
+    const std::uint64_t batch = training_.Tensor(training_.Loop("to", 40), 2048);
+    for (int i = 0; i < 2; ++i) training_.Temporary(training_.Forward("linear", 20, 41), 4096);
+    training_.Tensor(training_.Forward("relu", 20, 41), 4096);
+    training_.Temporary(training_.Loop("argmax", 42), 512);
+    return batch;
+  }
   static std::string CallerOf(const Report& report, const LeakFinding& finding) {
     return finding.caller == 0 ? "" : Describe(report.lines.line(finding.caller));
   }
@@ -111,6 +119,46 @@ TEST_F(TensorLeaksTest, AStateThatIsCarriedOnKeepsEveryGraph) {
   EXPECT_DOUBLE_EQ(report.findings.front().bytes_per_step, 2048 + 4 * 4096);
 }
 
+// h = model(x, h) of a cell that saves one result: its batch tells the graph from collected outputs.
+TEST_F(TensorLeaksTest, ACellWithOneSavedResultKeepsItsGraphToo) {
+  for (int step = 0; step < kSteps; ++step) CellStep();
+  const Report& report = Now();
+  ASSERT_EQ(report.leak_count(), 1u) << RenderText(report);
+  EXPECT_EQ(report.findings.front().cause, LeakCause::kGraph);
+  EXPECT_EQ(LineOf(report, report.findings.front()), "/opt/me/train.py:41");
+  EXPECT_THAT(RenderText(report), HasSubstr("h = h.detach()"));
+}
+
+TEST_F(TensorLeaksTest, OutputsWithoutTheirBatchAreNoGraph) {
+  for (int step = 0; step < kSteps; ++step) training_.Free(CellStep());
+  const Report& report = Now();
+  ASSERT_EQ(report.leak_count(), 1u) << RenderText(report);
+  EXPECT_EQ(report.findings.front().cause, LeakCause::kTensor);
+  EXPECT_EQ(LineOf(report, report.findings.front()), "/opt/me/train.py:20");
+}
+
+// outputs.append(model(x)) without no_grad, after a training whose steps do not cover it; the layers have one stack.
+TEST_F(TensorLeaksTest, AnEvaluationWithoutNoGradIsToldByItsUses) {
+  training_.SetUp();
+  for (int step = 0; step < kSteps; ++step) Step();
+  constexpr int kPasses = 200;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    training_.Tensor(training_.Loop("to", 50), 2048);
+    for (int layer = 0; layer < 4; ++layer) {
+      training_.Temporary(training_.Forward("linear", 20, 51), 4096);
+      training_.Tensor(training_.Forward("relu", 20, 51), 4096);
+    }
+  }
+  const Report& report = Now();
+  ASSERT_EQ(report.leak_count(), 1u) << RenderText(report);
+  const LeakFinding& leak = report.findings.front();
+  EXPECT_EQ(LineOf(report, leak), "/opt/me/train.py:51");
+  EXPECT_EQ(leak.cause, LeakCause::kGraph);
+  EXPECT_NE(leak.confidence, Confidence::kLow);
+  EXPECT_EQ(leak.bytes_per_occurrence, 2048u + 4 * 4096);
+  EXPECT_THAT(RenderText(report), HasSubstr("torch.no_grad()"));
+}
+
 // self.history.append(h), with h of line 21, in training only.
 TEST_F(TensorLeaksTest, ActivationsInAListAreNamedWithTheirCaller) {
   training_.SetUp();
@@ -135,6 +183,19 @@ TEST_F(TensorLeaksTest, ActivationsInAListAreNamedWithTheirCaller) {
   EXPECT_EQ(leak.blocks, std::uint64_t{kSteps});
   EXPECT_THAT(RenderText(report), HasSubstr("handle.remove()"));
   EXPECT_THAT(RenderText(report), Not(HasSubstr("no_grad")));
+}
+
+TEST_F(TensorLeaksTest, ALeakOfAFewNumbersIsCalledSmall) {
+  training_.SetUp();
+  std::vector<std::uint64_t> losses;
+  for (int step = 0; step < kSteps; ++step) {
+    Step();
+    losses.push_back(training_.Tensor(training_.Loop("nll_loss", 42), 512));
+  }
+  training_.Free(losses);
+  training_.End();
+  const std::string text = RenderText(Now());
+  EXPECT_TRUE(text.starts_with("SMALL LEAK  1 line leaks: 10.0 KiB (10,240 B) kept to the end")) << text;
 }
 
 TEST_F(TensorLeaksTest, TwoLeaksInOneLoopAreTwoFindings) {

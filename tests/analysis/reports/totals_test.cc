@@ -147,6 +147,21 @@ TEST_F(TotalsTest, CurveHoldsTheGreatestValueOfEachSlot) {
   EXPECT_EQ(most, 9 * kMiB);
 }
 
+TEST_F(TotalsTest, CurvesLeaveOutStartUpAndTheWayOut) {
+  program_.Sleep(5'000'000'000);
+  program_.Malloc(a_, kMiB);
+  program_.Sleep(1'000'000'000);
+  program_.Malloc(a_, kMiB);
+  program_.Sleep(5'000'000'000);
+  const auto totals = Measure();
+  const std::vector<CurvePoint>& curve = totals[0].curve;
+  ASSERT_GT(curve.size(), 2u);
+  EXPECT_GE(curve.front().time_ns, 5'000'000'000);
+  EXPECT_EQ(curve.front().bytes, kMiB);
+  EXPECT_EQ(curve.back().bytes, 2 * kMiB);
+  EXPECT_LE(curve.back().time_ns, 6'100'000'000);
+}
+
 TEST(JoinBlocksTest, WhatTheEndOfContextsTookIsLive) {
   SyntheticProgram program;
   const auto line = program.Line("a.cc", 1, "A");
