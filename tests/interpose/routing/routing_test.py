@@ -3,52 +3,20 @@
 usage: routing_test.py PROGRAM PRELOAD_LIBRARY DRIVER_FOLDER
 """
 
-import os
 import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from twice import ORDERS, Runs  # noqa: E402
 
 # Calls that the library makes for its own sake: they change nothing that a program could see.
 OWN_QUERIES = {"cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute",
                "cuDeviceGetUuid_v2", "cuMemGetInfo_v2", "cuDevicePrimaryCtxGetState"}
-ORDERS = ("late", "random", "eager")
 
 
-class Runs:
-    """Runs the scenes of a program with and without the preload library."""
-
-    program: str
-    preload: pathlib.Path
-    driver: str
-
-    def run_scene(self, arguments: list[str], preload: bool, **more: str) -> tuple[list[str], list[str]]:
-        """Lines the program printed, and the driver's log without numbers and pointers."""
-        with tempfile.TemporaryDirectory() as folder:
-            log = pathlib.Path(folder, "log")
-            environment = {**os.environ, "LD_LIBRARY_PATH": f"{self.driver}:{self.preload.parent}",
-                           "SIMCUDA_LOG": str(log), **more}
-            if preload:
-                first = os.environ.get("CUHEAP_TEST_PRELOAD_FIRST", "")
-                environment["LD_PRELOAD"] = (first + " " + self.preload.name).strip()
-                environment["CUHEAP_DIR"] = folder
-            done = subprocess.run([self.program, *arguments], env=environment, capture_output=True, text=True, timeout=120)
-            self.assertEqual(done.stderr, "")
-            self.assertEqual(done.returncode, 0, done.stdout)
-            calls = log.read_text().splitlines()
-        return done.stdout.splitlines(), calls
-
-    def compare(self, *scene: str, **more: str) -> tuple[list[str], list[str]]:
-        """Native and ours print the same; returns what was printed and the driver's log of ours."""
-        native, _ = self.run_scene(list(scene), preload=False, **more)
-        ours, calls = self.run_scene(list(scene), preload=True, **more)
-        self.assertEqual(native, ours)
-        return ours, calls
-
-
-class Routing(Runs, unittest.TestCase):
+class Routing(Runs):
     def test_results_sizes_and_bytes(self) -> None:
         for order in ORDERS:
             with self.subTest(order):

@@ -7,21 +7,22 @@ import pathlib
 import sys
 import unittest
 
-from routing_test import ORDERS, Runs
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from twice import ORDERS, Runs  # noqa: E402
 
 
-class Streams(Runs, unittest.TestCase):
+class Streams(Runs):
     def asked(self, calls: list[str], function: str) -> int:
         return sum(f" {function} " in call for call in calls)
 
-    def compare_in_all_orders(self, *scene: str, **more: str) -> None:
+    def compare_served(self, *scene: str, **more: str) -> None:
         for order in ORDERS:
             with self.subTest(order):
                 _, calls = self.compare(*scene, SIMCUDA_ORDER=order, SIMCUDA_SEED="7", **more)
                 self.assertEqual(self.asked(calls, "cuMemFreeAsync"), 0, "not served from the pool")
 
     def test_attributes_of_pools(self) -> None:
-        self.compare_in_all_orders("attributes")
+        self.compare_served("attributes")
 
     def test_what_pointers_say_of_themselves(self) -> None:
         self.compare("pointers")
@@ -31,7 +32,7 @@ class Streams(Runs, unittest.TestCase):
         self.assertIn("double 1", printed)
 
     def test_memory_is_not_given_to_another_stream_while_it_is_used(self) -> None:
-        self.compare_in_all_orders("reuse")
+        self.compare_served("reuse")
 
     def test_without_the_stream_rule_it_would_be(self) -> None:
         native, _ = self.run_scene(["reuse"], preload=False, SIMCUDA_ORDER="late", SIMCUDA_PROGRESS_MS="0")
@@ -40,10 +41,10 @@ class Streams(Runs, unittest.TestCase):
         self.assertNotEqual(native, broken)
 
     def test_streams_that_are_destroyed(self) -> None:
-        self.compare_in_all_orders("destroyed-stream")
+        self.compare_served("destroyed-stream")
 
     def test_pools_of_the_program(self) -> None:
-        self.compare_in_all_orders("pools")
+        self.compare_served("pools")
 
     def test_out_of_memory_and_again(self) -> None:
         for order in ORDERS:
@@ -51,7 +52,7 @@ class Streams(Runs, unittest.TestCase):
                 self.compare("out-of-memory", SIMCUDA_MEMORY="64MiB", SIMCUDA_ORDER=order)
 
     def test_default_streams(self) -> None:
-        self.compare_in_all_orders("default-streams")
+        self.compare_served("default-streams")
 
     def test_two_devices(self) -> None:
         self.compare("two-devices", SIMCUDA_DEVICES="2")
@@ -67,7 +68,7 @@ class Streams(Runs, unittest.TestCase):
         self.compare("fatal")
 
     def test_many_threads(self) -> None:
-        self.compare_in_all_orders("threads", ASAN_OPTIONS="detect_leaks=0")
+        self.compare_served("threads", ASAN_OPTIONS="detect_leaks=0")
 
     def test_nothing_is_recorded_in_streams_and_nothing_waits_without_need(self) -> None:
         _, calls = self.compare("threads", ASAN_OPTIONS="detect_leaks=0")
