@@ -7,6 +7,8 @@ import pathlib
 import re
 import sys
 
+import memory_functions
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INTERPOSE = ROOT / "interpose"
 
@@ -32,22 +34,20 @@ def read_framework_functions() -> list[str]:
     return re.findall(r"^FRAMEWORK_HOOK\((\w+)\)$", text, re.MULTILINE)
 
 
-def read_effects() -> dict[str, str]:
-    return dict(re.findall(r'^EFFECT\((\w+), "(.*)"\)$', (INTERPOSE / "effects.inc").read_text(), re.MULTILINE))
-
-
 def version_text(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def coverage_page() -> str:
-    groups, effects = read_hooks(), read_effects()
+    groups, effects = read_hooks(), memory_functions.read_effects()
+    memory = memory_functions.read_memory_functions()
+    in_memory_table = {name for function in memory for name in function.names}
     count = sum(len(hooks) for _, hooks in groups)
     lines = [
         "# What the preload library stands in front of",
         "",
-        "Made by `interpose/make_docs.py` from `interpose/hooked_functions.inc`, `interpose/effects.inc` and",
-        "`interpose/frameworks/framework_functions.inc`; do not edit.",
+        "Made by `interpose/make_docs.py` from `interpose/hooked_functions.inc`, `interpose/effects.inc`,",
+        "`interpose/memory_functions.list` and `interpose/frameworks/framework_functions.inc`; do not edit.",
         "",
         f"{count} entry points of the CUDA driver are hooked, by their exact exported names. Every call of the CUDA runtime",
         "ends in one of the driver's, so the runtime itself is not hooked. They are reached by these roads: direct link,",
@@ -78,9 +78,26 @@ def coverage_page() -> str:
     ]
     lines += [f"| `{name}` | {'the tensor is recorded' if 'MemoryUsage' in name else 'the error is recorded'}; "
               "PyTorch's own is called |" for name in read_framework_functions()]
+    lines += [
+        "",
+        "## Memory",
+        "",
+        "Every function of the driver API that allocates, frees, maps, exports, imports, registers or resizes memory, asks",
+        "about it, works on it, or ends it with its context. Which they are is decided by a rule on names and parameters in",
+        "`tests/interpose/memory_rule.py`; a test compares this table with the toolkit's headers. Functions of classes that",
+        "are *recorded* appear in the live table, the snapshot and the report under the kind of their class.",
+        "",
+        "| function | since CUDA | class | what happens |",
+        "|---|---|---|---|",
+    ]
+    lines += ["| " + ", ".join(f"`{name}`" for name in function.names) + f" | {version_text(function.version)} | "
+              f"{function.memory_class} | {function.what_happens} |" for function in memory]
     for title, hooks in groups:
+        others = [hook for hook in hooks if hook[0] not in in_memory_table]
+        if not others:
+            continue
         lines += ["", f"## {title}", "", "| function | since CUDA | what happens |", "|---|---|---|"]
-        lines += [f"| `{name}` | {version_text(version)} | {effects[effect]} |" for name, version, effect in hooks]
+        lines += [f"| `{name}` | {version_text(version)} | {effects[effect]} |" for name, version, effect in others]
     return "\n".join(lines) + "\n"
 
 
@@ -106,6 +123,14 @@ def options_page() -> str:
 
 
 def main() -> int:
+    try:
+        return write_or_check()
+    except memory_functions.ListError as error:
+        print(error)
+        return 1
+
+
+def write_or_check() -> int:
     pages = {ROOT / "docs/coverage.md": coverage_page(), ROOT / "docs/options.md": options_page()}
     if sys.argv[1:] != ["--check"]:
         for path, text in pages.items():
