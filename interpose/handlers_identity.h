@@ -8,19 +8,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "interpose/handlers.h"
 
 namespace cuheap {
 
-// Set in the BUFFER_ID of a packed block, whose id is ours: no driver has handed out that many.
+// Set in the BUFFER_ID of a block of a pool: the driver's is the segment's, which outlives its blocks. No driver has
+// handed out that many.
 inline constexpr unsigned long long kOurBufferId = 1ull << 63;
 inline constexpr unsigned long long kStreamBufferId = 1ull << 62;  // and this in that of a stream-ordered one
 
 // The program's block at an address of the pool, for queries.
 struct Identity {
-  bool pooled = false;                          // the address lies in memory that a pool holds
+  bool pooled = false;                          // the address lies in memory that a pool holds, or has given away
   bool pooled_by_streams = false;               // that of the stream-ordered one, which has no handles to share
   std::optional<PoolBlock> block;               // the live block there, if any
   std::optional<StreamPoolBlock> stream_block;  // or this one
@@ -31,7 +33,12 @@ struct Identity {
       pooled = pooled_by_streams = true;
       return;
     }
-    if (router.pool() == nullptr || !router.pool()->Owns(address)) return;
+    if (router.pool() == nullptr) return;
+    if (!router.pool()->Owns(address)) {
+      block = router.exposed().Find(address);
+      pooled = block.has_value();
+      return;
+    }
     block = router.pool()->Find(address);
     pooled = true;
   }
@@ -42,7 +49,7 @@ struct Identity {
 };
 
 // Writes the block's own value over the driver's where the driver can only speak of the segment.
-inline void CorrectAttribute(CUpointer_attribute attribute, const PoolBlock& block, void* value) {
+inline void CorrectAttribute(Router& router, CUpointer_attribute attribute, const PoolBlock& block, void* value) {
   if (value == nullptr) return;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -52,7 +59,10 @@ inline void CorrectAttribute(CUpointer_attribute attribute, const PoolBlock& blo
       *static_cast<std::size_t*>(value) = block.bytes;
       return;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-      if (block.packed) *static_cast<unsigned long long*>(value) = kOurBufferId | block.incarnation;
+      *static_cast<unsigned long long*>(value) = kOurBufferId | block.incarnation;
+      return;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      if (block.packed) *static_cast<int*>(value) = router.exposed().SyncMemops(block) ? 1 : 0;
       return;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       if (block.packed) *static_cast<int*>(value) = 0;  // as kGetIpcHandle will answer
@@ -142,7 +152,7 @@ struct Handler<Effect::kPointerAttribute> {
     const Identity identity(router, address);
     const int local = 0;
     const CUresult result = router.Forward(real, value, attribute, identity.unknown() ? AsNumber(&local) : address);
-    if (result == CUDA_SUCCESS && identity.block) CorrectAttribute(attribute, *identity.block, value);
+    if (result == CUDA_SUCCESS && identity.block) CorrectAttribute(router, attribute, *identity.block, value);
     // The driver may not know the attribute of mapped memory, though it does of a pool's.
     const bool answered =
         identity.stream_block && CorrectStreamAttribute(router, attribute, *identity.stream_block, value);
@@ -160,7 +170,7 @@ struct Handler<Effect::kPointerAttributes> {
     const CUresult result =
         router.Forward(real, count, attributes, values, identity.unknown() ? AsNumber(&local) : address);
     if (result == CUDA_SUCCESS && identity.block) {
-      for (unsigned int i = 0; i < count; ++i) CorrectAttribute(attributes[i], *identity.block, values[i]);
+      for (unsigned int i = 0; i < count; ++i) CorrectAttribute(router, attributes[i], *identity.block, values[i]);
     }
     if (result == CUDA_SUCCESS && identity.stream_block) {
       for (unsigned int i = 0; i < count; ++i)
@@ -170,14 +180,35 @@ struct Handler<Effect::kPointerAttributes> {
   }
 };
 
+// CU_POINTER_ATTRIBUTE_SYNC_MEMOPS is the only one that can be set. A block that has it leaves the pool once the driver
+// has accepted it, so that the next one at its place does not; a slab has it if one of its blocks has.
 template <>
 struct Handler<Effect::kSetPointerAttribute> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, const void* value, CUpointer_attribute attribute,
                        CUdeviceptr address) {
     const int local = 0;
-    const bool unknown = router.Expose(address, /*refuse_packed=*/false) == Exposure::kNoLiveBlock;
-    return router.Forward(real, value, attribute, unknown ? AsNumber(&local) : address);
+    const Identity identity(router, address);
+    if (identity.unknown()) return router.Forward(real, value, attribute, AsNumber(&local));
+    if (!identity.block || value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
+      return router.Forward(real, value, attribute, address);
+    }
+    int on = 0;
+    std::memcpy(&on, value, sizeof(on));
+    if (!identity.block->packed) {
+      const CUresult result = router.Forward(real, value, attribute, address);
+      if (result == CUDA_SUCCESS) router.Expose(address, /*refuse_packed=*/false);
+      return result;
+    }
+    const bool before = router.exposed().SyncMemops(*identity.block);
+    const int slab = router.exposed().SetSyncMemops(*identity.block, on != 0) ? 1 : 0;
+    const CUresult result = router.Forward(real, static_cast<const void*>(&slab), attribute, address);
+    if (result != CUDA_SUCCESS) {
+      router.exposed().SetSyncMemops(*identity.block, before);
+    } else if (on != 0) {
+      router.Expose(address, /*refuse_packed=*/false);
+    }
+    return result;
   }
 };
 
@@ -222,24 +253,25 @@ struct Handler<Effect::kRangeHandle> {
   }
 };
 
+// Only mapped memory has a handle, and the driver's own word on memory of cuMemAlloc comes first: where it refuses, so do
+// we; where it gives one, a packed block's would be its neighbours' too.
 template <>
 struct Handler<Effect::kRetainPhysical> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* handle, void* address) {
     int local = 0;
-    if (Identity(router, AsNumber(address)).pooled_by_streams) {
+    const Identity identity(router, AsNumber(address));
+    if (identity.pooled_by_streams || identity.unknown()) {
       return router.Forward(real, handle, static_cast<void*>(&local));
     }
-    switch (router.Expose(AsNumber(address), /*refuse_packed=*/true)) {
-      case Exposure::kRefused:
-        return CUDA_ERROR_NOT_SUPPORTED;
-      case Exposure::kNoLiveBlock:
-        return router.Forward(real, handle, static_cast<void*>(&local));
-      case Exposure::kNotOurs:
-        break;
-    }
     const CUresult result = router.Forward(real, handle, address);
-    if (result == CUDA_SUCCESS) router.physical().Retained(*handle);
+    if (result != CUDA_SUCCESS) return result;
+    if (router.Expose(AsNumber(address), /*refuse_packed=*/true) == Exposure::kRefused) {
+      if (router.driver().cuMemRelease != nullptr) router.driver().cuMemRelease(*handle);
+      *handle = 0;
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    router.physical().Retained(*handle);
     return result;
   }
 };

@@ -196,7 +196,11 @@ Exposure Router::Expose(CUdeviceptr address, bool refuse_packed) {
   if (pool_ == nullptr || !pool_->Owns(address)) return Exposure::kNotOurs;
   const std::optional<PoolBlock> block = pool_->Find(address);
   if (!block) return Exposure::kNoLiveBlock;
-  if (!block->packed && pool_->Disown(block->address)) return Exposure::kNotOurs;
+  if (!block->packed) {
+    exposed_.Add(*block);
+    if (pool_->Disown(block->address)) return Exposure::kNotOurs;
+    exposed_.Take(block->address);
+  }
   if (refuse_packed) {
     recorder::Note(journal::NoteCode::kIpcOfPackedBlock,
                    "a handle of a block that shares its driver allocation was asked for and refused; CUHEAP_PACK=0 "
@@ -285,6 +289,7 @@ void Router::ContextWent(std::uint64_t context, bool gone) {
   helper_.Reopen(context);
   if (!gone) return;
   barrier_.ContextDestroyed(context);
+  exposed_.ContextDestroyed(context);
   contexts_.Gone(context);
 }
 

@@ -24,6 +24,7 @@
 #include "interpose/context_book.h"
 #include "interpose/driver_functions.h"
 #include "interpose/driver_memory.h"
+#include "interpose/exposed_book.h"
 #include "interpose/free_barrier.h"
 #include "interpose/hook_list.h"
 #include "interpose/import_book.h"
@@ -66,6 +67,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   PhysicalBook& physical() { return physical_; }
   ImportBook& imports() { return imports_; }
   ContextBook& contexts() { return contexts_; }
+  ExposedBook& exposed() { return exposed_; }
   // Null in observe mode. In pass-through it stays, for the blocks that the program still holds.
   SyncPool* pool() { return pool_.get(); }
   // Null unless stream-ordered allocations are served.
@@ -104,8 +106,10 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   CUresult ForwardFree(std::uint64_t address, journal::AllocationKind kind, std::uint64_t stream, Real real,
                        Args... args) {
     const recorder::FreeToken token = address == 0 ? recorder::FreeToken{} : Freeing(address, stream, kind);
+    const std::optional<PoolBlock> exposed = exposed_.Take(address);
     const CUresult result = Forward(real, args...);
     if (result != CUDA_SUCCESS) {
+      if (exposed) exposed_.Add(*exposed);
       if (address != 0) recorder::FreeFailed(token, static_cast<std::uint16_t>(result));
     } else {
       HostMemoryFreed(token);
@@ -222,6 +226,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   PhysicalBook physical_;
   ImportBook imports_;
   ContextBook contexts_;
+  ExposedBook exposed_;
   SyncHelper helper_;
   DriverMemory memory_;
   std::unique_ptr<SyncPool> pool_;
