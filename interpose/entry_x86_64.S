@@ -32,8 +32,10 @@
 /* void* dlsym(void* handle, const char* name) */
         .globl dlsym
         .type dlsym, @function
+        .hidden cuheap_entry_dlsym
+        .globl cuheap_entry_dlsym
         .balign 16
-dlsym:
+dlsym: cuheap_entry_dlsym:
         .cfi_startproc
         endbr64
         pushq %rdi
@@ -60,8 +62,10 @@ dlsym:
 /* void* dlvsym(void* handle, const char* name, const char* version) */
         .globl dlvsym
         .type dlvsym, @function
+        .hidden cuheap_entry_dlvsym
+        .globl cuheap_entry_dlvsym
         .balign 16
-dlvsym:
+dlvsym: cuheap_entry_dlvsym:
         .cfi_startproc
         endbr64
         pushq %rdi

@@ -11,6 +11,11 @@
 #include "interpose/real_loader.h"
 #include "interpose/recorder/recorder.h"
 
+extern "C" {
+[[gnu::visibility("hidden")]] void cuheap_entry_dlsym();
+[[gnu::visibility("hidden")]] void cuheap_entry_dlvsym();
+}
+
 namespace cuheap {
 
 constinit Holes holes;
@@ -26,6 +31,24 @@ struct Road {
 HookId HookNamed(const char* name) {
   if (name == nullptr || name[0] != 'c' || name[1] != 'u') return HookId::kNone;
   return FindHook(name);
+}
+
+// Whether the name is one of the loader's two look-ups. Without strcmp: a sanitizer's runtime asks us for that.
+bool IsLookup(const char* name) {
+  if (name == nullptr || name[0] != 'd' || name[1] != 'l') return false;
+  const char* rest = name + 2;
+  if (*rest == 'v') ++rest;
+  return rest[0] == 's' && rest[1] == 'y' && rest[2] == 'm' && rest[3] == '\0';
+}
+
+// Look-ups that are themselves looked up (in a handle of the C library, or by version) would lead around us. Who gets
+// ours gets the C library's all the same, one call later; so only the function that ours goes on to is replaced, which
+// keeps out every interposer that comes after us, and never an answer of RTLD_NEXT, by which interposers find it.
+void* SubstituteLookup(void* found) {
+  if (found == nullptr) return nullptr;
+  if (found == reinterpret_cast<void*>(RealDlsym())) return reinterpret_cast<void*>(&cuheap_entry_dlsym);
+  if (found == reinterpret_cast<void*>(RealDlvsym())) return reinterpret_cast<void*>(&cuheap_entry_dlvsym);
+  return found;
 }
 
 // What the program gets for a hooked name that the real resolver found at `real`.
@@ -80,6 +103,7 @@ extern "C" {
 Road cuheap_dlsym_road(void* handle, const char* name, void* caller) {
   const DlsymFunction real = RealDlsym();
   if (real == nullptr) return {nullptr, nullptr};
+  if (handle != RTLD_NEXT && IsLookup(name)) return {SubstituteLookup(real(handle, name)), nullptr};
   const HookId id = HookNamed(name);
   if (id == HookId::kNone) return {nullptr, reinterpret_cast<void*>(real)};
   const auto resolve = [real, name](void* in) { return real(in, name); };
@@ -90,6 +114,7 @@ Road cuheap_dlsym_road(void* handle, const char* name, void* caller) {
 Road cuheap_dlvsym_road(void* handle, const char* name, const char* version, void* caller) {
   const DlvsymFunction real = RealDlvsym();
   if (real == nullptr) return {nullptr, nullptr};
+  if (handle != RTLD_NEXT && IsLookup(name)) return {SubstituteLookup(real(handle, name, version)), nullptr};
   const HookId id = HookNamed(name);
   if (id == HookId::kNone) return {nullptr, reinterpret_cast<void*>(real)};
   const auto resolve = [real, name, version](void* in) { return real(in, name, version); };
