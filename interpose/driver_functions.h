@@ -26,6 +26,12 @@ namespace cuheap {
   FUNCTION(cuDeviceGetMemPool)                    \
   FUNCTION(cuDeviceGetDefaultMemPool)
 
+// Without one of these CUHEAP_FILL does nothing.
+#define CUHEAP_FILL_FUNCTIONS(FUNCTION) \
+  FUNCTION(cuStreamCreate)              \
+  FUNCTION(cuStreamSynchronize)         \
+  FUNCTION(cuMemsetD8Async_ptsz)
+
 // REQUIRED: without one of these nothing is served. OPTIONAL: a driver may lack it, and what it gives is left out.
 #define CUHEAP_DRIVER_FUNCTIONS(REQUIRED, OPTIONAL) \
   REQUIRED(cuCtxGetCurrent)                         \
@@ -45,6 +51,7 @@ namespace cuheap {
   OPTIONAL(cuDeviceGetUuid_v2)                      \
   OPTIONAL(cuMemGetInfo_v2)                         \
   OPTIONAL(cuMemGetAddressRange_v2)                 \
+  CUHEAP_FILL_FUNCTIONS(OPTIONAL)                   \
   CUHEAP_STREAM_ORDERED_FUNCTIONS(OPTIONAL)
 
 struct DriverFunctions {
@@ -52,11 +59,10 @@ struct DriverFunctions {
   CUHEAP_DRIVER_FUNCTIONS(CUHEAP_FIELD, CUHEAP_FIELD)
 #undef CUHEAP_FIELD
 
-  bool HasStreamOrdered() const {
 #define CUHEAP_HAS(name) &&this->name != nullptr
-    return true CUHEAP_STREAM_ORDERED_FUNCTIONS(CUHEAP_HAS);
+  bool HasStreamOrdered() const { return true CUHEAP_STREAM_ORDERED_FUNCTIONS(CUHEAP_HAS); }
+  bool HasFill() const { return true CUHEAP_FILL_FUNCTIONS(CUHEAP_HAS); }
 #undef CUHEAP_HAS
-  }
 
   // lookup(name) gives the address or null; missing(name) hears of each required one that is not there. True if none.
   template <class Lookup, class Missing>

@@ -105,7 +105,7 @@ def options_page() -> str:
     text = (INTERPOSE / "options/options.inc").read_text()
     text = re.sub(r'"\s*\n\s*"', "", text)
     options = re.findall(r'^OPTION\((\w+), (\w+), "(\w+)", "(.*?)",\s*"(.*?)"', text, re.MULTILINE | re.DOTALL)
-    kinds = {"Text": "text", "Flag": "0 or 1", "Number": "number", "Bytes": "bytes (`64m`, `1g`)",
+    kinds = {"Text": "text", "Flag": "0 or 1", "Number": "number", "Bytes": "bytes (`64m`, `1g`)", "Byte": "0 to 255, `0xff`, `off`",
              "Mode": "`default`, `pool`, `observe`", "Barrier": "`auto`, `always`, `never`"}
     lines = [
         "# Options of the preload library",

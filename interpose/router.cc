@@ -53,9 +53,11 @@ bool IsFatal(CUresult result) {
 Router::Router(const DriverFunctions& driver, bool complete, const options::Options& options)
     : driver_(driver),
       barrier_(options.free_barrier),
+      filler_(driver_, captures_, options.fill),
       helper_(driver_, captures_, *this),
       memory_(driver_, helper_, std::chrono::milliseconds(options.sync_deadline_ms)),
-      pool_mode_(options.mode == options::Mode::kPool) {
+      pool_mode_(options.mode == options::Mode::kPool),
+      fill_deadline_(options.sync_deadline_ms) {
   if (complete && options.mode != options::Mode::kObserve) {
     pool_ = std::make_unique<SyncPool>(memory_, static_cast<SyncPoolObserver*>(this), PoolOptions(options));
     if (options.stream_pool && driver_.HasStreamOrdered()) {
@@ -165,6 +167,7 @@ CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, 
     allocation.flags |= journal::kServedFromPool;
     allocation.reserved_bytes = served.block.block_bytes;
   }
+  if (filler_.on()) Observe(filler_.FillNow(place.context, *out, bytes));
   return CUDA_SUCCESS;
 }
 
@@ -291,6 +294,7 @@ void Router::ContextWent(std::uint64_t context, bool gone) {
   barrier_.ContextDestroyed(context);
   exposed_.ContextDestroyed(context);
   contexts_.Gone(context);
+  filler_.ContextGone(context);
 }
 
 bool Router::PrimaryInactive(int device) const {

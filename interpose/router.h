@@ -12,6 +12,7 @@
 #define CUHEAP_INTERPOSE_ROUTER_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <string_view>
 
 #include "allocator/sync_pool.h"
+#include "interpose/block_filler.h"
 #include "interpose/capture_watch.h"
 #include "interpose/context_book.h"
 #include "interpose/driver_functions.h"
@@ -227,11 +229,13 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   ImportBook imports_;
   ContextBook contexts_;
   ExposedBook exposed_;
+  BlockFiller filler_;
   SyncHelper helper_;
   DriverMemory memory_;
   std::unique_ptr<SyncPool> pool_;
   std::unique_ptr<StreamService> streams_;
   const bool pool_mode_;
+  const std::chrono::milliseconds fill_deadline_;
   std::atomic<bool> cache_noted_{false};
   std::atomic<std::uint64_t> stream_reserved_[64] = {};  // bytes, by device
   std::atomic<bool> pass_through_{false};

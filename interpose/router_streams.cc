@@ -29,6 +29,7 @@ std::optional<CUresult> Router::ServeInStream(HookId id, const Place& place, std
   allocation.flags |= journal::kServedFromPool;
   allocation.reserved_bytes = served.block.block_bytes;
   allocation.device = static_cast<std::uint16_t>(served.block.device);
+  if (filler_.on()) Observe(filler_.FillInStream(known.ref, *out, bytes));
   return CUDA_SUCCESS;
 }
 
@@ -67,6 +68,15 @@ CUresult Router::FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, cons
     const std::optional<StreamPoolBlock> block = pool.Find(address);
     if (block && block->address == address) pool.Pin(address);
   }
+  const std::optional<StreamRef> filling = filler_.on() ? filler_.Freed(address) : std::nullopt;
+  if (filling && stream == nullptr) {
+    // The program is done with the block, our fill may not be: it counts as a use in its stream.
+    if (filling->id != 0) {
+      stream = &*filling;
+    } else if (helper_.Synchronize(filling->context, fill_deadline_) != CUDA_SUCCESS) {
+      pool.Pin(address);
+    }
+  }
   if (pool.Free(address, stream).status == StreamFreeStatus::kFreed) return CUDA_SUCCESS;
   if (token.known) recorder::FreeFailed(token, CUDA_ERROR_INVALID_VALUE);
   return CUDA_ERROR_INVALID_VALUE;
@@ -87,6 +97,7 @@ void Router::StreamWaitCompleted(const StreamWait& wait) {
 void Router::StreamWent(StreamId stream, bool gone) {
   if (!gone) return streams_->pool().StreamKept(stream);
   streams_->pool().StreamDestroyed(stream);
+  if (filler_.on()) filler_.StreamGone(stream);
   streams_->StreamGone(stream);
 }
 

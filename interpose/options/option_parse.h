@@ -18,6 +18,7 @@ using Number = std::uint64_t;
 enum class Mode { kDefault, kPool, kObserve };
 enum class Barrier { kAuto, kAlways, kNever };
 using Bytes = std::uint64_t;
+using Byte = std::int16_t;  // -1: off
 
 // The least and greatest value of an option that is a number; the arguments may be left out in the table.
 struct Range {
@@ -89,6 +90,23 @@ inline bool ParseNumber(std::string_view text, Range range, std::uint64_t* value
   return true;
 }
 
+// 0 to 255, decimal or as 0xff; or off.
+inline bool Parse(std::string_view text, Range, Byte* value, const char** remedy) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  const std::string_view digits = hexadecimal ? text.substr(2) : text;
+  int number = 0;
+  bool understood = !digits.empty() && digits.size() <= 3;
+  for (const char c : digits) {
+    const bool letter = hexadecimal && (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
+    understood = understood && (letter || (c >= '0' && c <= '9'));
+    number = number * (hexadecimal ? 16 : 10) + (letter ? (c | 0x20) - 'a' + 10 : c - '0');
+  }
+  if (text == "off") return *value = -1, true;
+  if (understood && number <= 255) return *value = static_cast<Byte>(number), true;
+  *remedy = "use a number from 0 to 255, such as 0 or 0xff, or off";
+  return false;
+}
+
 inline bool ParseBytes(std::string_view text, Range range, std::uint64_t* value, const char** remedy) {
   std::string_view rest;
   std::uint64_t number = 0;
@@ -125,7 +143,7 @@ inline bool ParseBytes(std::string_view text, Range range, std::uint64_t* value,
   return true;
 }
 
-enum class Kind { kText, kFlag, kNumber, kBytes, kMode, kBarrier };
+enum class Kind { kText, kFlag, kNumber, kBytes, kByte, kMode, kBarrier };
 
 struct Description {
   Kind kind;
@@ -200,6 +218,10 @@ inline bool Valid(const Description& description, std::string_view text, const c
     case Kind::kBytes: {
       Bytes value;
       return ParseBytes(text, description.range, &value, remedy);
+    }
+    case Kind::kByte: {
+      Byte value;
+      return Parse(text, description.range, &value, remedy);
     }
     case Kind::kMode: {
       Mode value;

@@ -30,6 +30,19 @@ TEST(Options, DefaultsAreValidAndHold) {
   EXPECT_EQ(options.event_memory, 256u << 20);
   EXPECT_EQ(options.quarantine_limit, 1u << 30);
   EXPECT_FALSE(options.test_no_quarantine);
+  EXPECT_EQ(options.fill, -1);
+}
+
+TEST(Options, AByteIsDecimalOrHexadecimalOrOff) {
+  Options options;
+  for (const auto& [text, value] : {std::pair{"0", 0}, {"255", 255}, {"0x0", 0}, {"0XA5", 0xa5}, {"off", -1}}) {
+    EXPECT_EQ(ParseFrom({{"CUHEAP_FILL", text}}, &options).variable, nullptr) << text;
+    EXPECT_EQ(options.fill, value) << text;
+  }
+  for (const char* text : {"256", "-1", "0x", "0x100", "a5", "0xg0", "1 ", "00000000255", "on"}) {
+    const std::map<std::string, std::string> environment = {{"CUHEAP_FILL", text}};
+    EXPECT_NE(ParseFrom(environment, &options).variable, nullptr) << text;
+  }
 }
 
 TEST(Options, ValuesAreRead) {
@@ -39,6 +52,7 @@ TEST(Options, ValuesAreRead) {
                        {"CUHEAP_PACK", "off"},
                        {"CUHEAP_FREE_BARRIER", "never"},
                        {"CUHEAP_STACK_DEPTH", "20"},
+                       {"CUHEAP_FILL", "0xfF"},
                        {"CUHEAP_QUARANTINE_LIMIT", "3MiB"}},
                       &options)
                 .variable,
@@ -48,6 +62,7 @@ TEST(Options, ValuesAreRead) {
   EXPECT_FALSE(options.pack);
   EXPECT_EQ(options.free_barrier, Barrier::kNever);
   EXPECT_EQ(options.stack_depth, 20u);
+  EXPECT_EQ(options.fill, 255);
   EXPECT_EQ(options.quarantine_limit, 3u << 20);
 }
 

@@ -69,19 +69,27 @@ STREAM_ORDERED_MEMORY = frozenset((
     "cuEventCreate", "cuEventRecord", "cuEventRecordWithFlags", "cuEventQuery", "cuEventDestroy_v2"))
 # Device memory, and virtual memory without a device of its own.
 _DEVICE_ADDRESS = re.compile(r"=0x2[2-4][0-9a-f]{10}\b")
-_HASH_FROM_DEVICE = re.compile(r"(# data to=host bytes=\d+) hash=.*")
+
+
+# How CUHEAP_FILL fills a block, and PyTorch never does: the variant for per-thread default streams.
+FILL = "cuMemsetD8Async_ptsz"
+
+
+def _name(line: str) -> str:
+    return line.split(" ")[2] if line.startswith("thread") else ""
 
 
 def besides_memory(lines: list[str]) -> list[str]:
     """What is left when another pool serves the stream-ordered memory: every other call (not STREAM_ORDERED_MEMORY) with
-    its arguments, handles, sizes and results, the bytes that went to the device, and how many came back. Addresses on the device differ. So may
-    bytes that came back: no kernel computes them, so that they are what lay there before."""
-    out = []
-    for line in lines:
-        if line.startswith("# release ") or (line.startswith("thread") and line.split(" ")[2] in STREAM_ORDERED_MEMORY):
-            continue
-        out.append(_HASH_FROM_DEVICE.sub(r"\1", _DEVICE_ADDRESS.sub("=device", line)))
-    return out
+    its arguments, handles, sizes and results, and the hashes of all bytes that went to the device and came back. Addresses on the
+    device differ. No kernel computes anything, so bytes that come back agree only if both pools fill what they hand out
+    (CUHEAP_FILL, SIMCUDA_FILL); otherwise they are what lay there before. The fills are left out."""
+    return [_DEVICE_ADDRESS.sub("=device", line) for line in lines
+            if not line.startswith("# release ") and _name(line) not in STREAM_ORDERED_MEMORY and _name(line) != FILL]
+
+
+def fills(lines: list[str]) -> int:
+    return sum(_name(line) == FILL for line in lines)
 
 
 def first_difference(one: list[str], other: list[str]) -> str:

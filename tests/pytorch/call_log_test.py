@@ -45,12 +45,14 @@ class Comparable(unittest.TestCase):
 
     def test_besides_memory(self) -> None:
         text = ("1 7 cuMemAllocAsync dptr=0x7f0000000000 bytesize=8 hStream=0x0 *dptr=0x230000000200 -> 0\n"
-                "2 7 cuMemsetD8Async dstDevice=0x230000000200 uc=1 N=8 hStream=0x53000010 -> 0\n"
+                "2 7 cuMemsetD8Async_ptsz dstDevice=0x230000000200 uc=0 N=8 hStream=0x1 -> 0\n"
+                "3 7 cuMemsetD8Async dstDevice=0x230000000200 uc=1 N=8 hStream=0x53000010 -> 0\n"
                 "# data to=device bytes=8 hash=0x1\n# data to=host bytes=8 hash=0x2\n"
                 "# release address=0x230000000000 bytes=8 kind=pool why=cuCtxDestroy\n")
+        self.assertEqual(call_log.fills(call_log.comparable(text)), 1)
         self.assertEqual(call_log.besides_memory(call_log.comparable(text)), [
             "thread 0: cuMemsetD8Async dstDevice=device uc=1 N=8 hStream=0x53000010 -> 0",
-            "# data to=device bytes=8 hash=0x1", "# data to=host bytes=8"])
+            "# data to=device bytes=8 hash=0x1", "# data to=host bytes=8 hash=0x2"])
 
     def test_a_lost_or_cut_line_is_refused(self) -> None:
         for damaged in (LOG.replace("3 71 cuLib", "4 71 cuLib"), LOG + "5 70 cuMemFree_v2 dptr=0x23"):

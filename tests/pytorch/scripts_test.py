@@ -50,8 +50,10 @@ class TheScript(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             bare = pool.submit(cls.runner.bare, cls.script)
             under = {mode: pool.submit(cls.runner.under_cuheap, cls.script, *options) for mode, options in MODES.items()}
-            pool_run = pool.submit(cls.runner.under_cuheap, cls.script, "--pool")
-            without_cache = pool.submit(cls.runner.bare, cls.script, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+            # No kernel computes anything: what is read back is what lay there, so both fill what they hand out.
+            pool_run = pool.submit(cls.runner.under_cuheap, cls.script, "--pool", "--fill=0")
+            without_cache = pool.submit(cls.runner.bare, cls.script, SIMCUDA_FILL="0",
+                                        PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
             cls.bare, cls.pool, cls.bare_without_cache = bare.result(), pool_run.result(), without_cache.result()
             cls.under = {mode: run.result() for mode, run in under.items()}
 
@@ -75,9 +77,12 @@ class TheScript(unittest.TestCase):
         theirs, ours = (call_log.besides_memory(run.calls) for run in (self.bare_without_cache, self.pool))
         self.assertGreater(len(theirs), 300)
         self.assertEqual(call_log.first_difference(theirs, ours), "")
-        back = list(zip(call_log.copied_back(self.bare_without_cache.calls), call_log.copied_back(self.pool.calls)))
-        print(f"{self.script}, pool: {len(theirs)} calls and copies are the same; of {len(back)} copies back "
-              f"{sum(one == other for one, other in back)} brought the same bytes")
+        self.assertEqual(self.pool.stdout, self.bare_without_cache.stdout)
+        served = cuheap_books.replay_served(cuheap_books.rows(self.pool.snapshot, "events")).allocations
+        self.assertEqual((call_log.fills(self.bare_without_cache.calls), call_log.fills(self.pool.calls)), (0, served),
+                         "each block is filled once")
+        print(f"{self.script}, pool: {len(theirs)} calls and copies are the same, {len(call_log.copied_back(ours))} of "
+              f"them copies back; {served} blocks were filled")
 
     def test_with_the_pool_the_books_are_those_of_pytorchs_cache(self) -> None:
         stats = self.bare.books["end"]["stats"]

@@ -219,10 +219,11 @@ class Parser {
         ->type_name("FILE");
     run_->add_flag("-q,--quiet", options_.run.quiet, "Say nothing when the program ended (errors are still said)");
     run_->add_flag("--observe", observe_, "Record only: every allocation goes to the driver as it is");
-    run_->add_flag("--pool", pool_,
-                   "Bypass the caches of PyTorch, JAX and TensorFlow: every tensor is one allocation, served from "
-                   "cuheap's pool and seen with its stream. PyTorch's memory_snapshot(), MemPool and sharing of tensors "
-                   "between processes are not available then");
+    run_->add_flag(
+        "--pool", pool_,
+        "Bypass the caches of PyTorch, JAX and TensorFlow: every tensor is one allocation, served from "
+        "cuheap's pool and seen with its stream. PyTorch's memory_snapshot(), MemPool and sharing of tensors "
+        "between processes are not available then");
     AddLibraryOptions();
     run_->add_option("--journal-dir", options_.run.journal_folder,
                      "Where the journal goes: a local folder with space (default: chosen)")
@@ -283,6 +284,8 @@ class Parser {
         return "N";
       case options::Kind::kBytes:
         return "BYTES";
+      case options::Kind::kByte:
+        return "BYTE|off";
       case options::Kind::kMode:
         return "default|pool|observe";
       case options::Kind::kBarrier:
@@ -415,6 +418,9 @@ class Parser {
     set("SIMCUDA_ORDER", simulated_order_);
     set("SIMCUDA_SEED", simulated_seed_);
     set("SIMCUDA_LOG", simulated_log_);
+    // What the simulated driver hands out itself is filled as what the pool does.
+    if (const std::string& fill = library_values_["CUHEAP_FILL"]; run.simulate && fill != "off")
+      set("SIMCUDA_FILL", fill);
     return run;
   }
 

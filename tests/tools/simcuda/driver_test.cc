@@ -64,6 +64,8 @@ TEST(DriverTest, BadEnvironmentIsNamedAndInitFails) {
                                                {"SIMCUDA_ORDER", "sometimes"},
                                                {"SIMCUDA_SEED", "1x"},
                                                {"SIMCUDA_FREE_SYNC", "yes"},
+                                               {"SIMCUDA_FILL", "256"},
+                                               {"SIMCUDA_FILL", "0x"},
                                                {"SIMCUDA_FAULT", "cuMemAlloc_v2:0:2"}}) {
     ::testing::internal::CaptureStderr();
     Simulate({{name, value}}, [] {

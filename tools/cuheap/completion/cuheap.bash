@@ -12,7 +12,7 @@ _cuheap_program() {
         break
         ;;
       -o | --output | --journal-dir | --stacks | --stack-depth | --python-stack-depth | --event-memory | --pack | --stream-pool | \
-        --free-barrier | --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | \
+        --fill | --free-barrier | --sync-deadline-ms | --quarantine-limit | --simulate-devices | --simulate-memory | \
         --simulate-order | --simulate-seed | --simulate-log)
         ((++i))
         [[ "${COMP_WORDS[i]}" != "=" ]] || ((++i))
@@ -51,8 +51,8 @@ _cuheap() {
     run)
       _cuheap_program && return
       words="--output --quiet --observe --pool --journal-dir --stacks --stack-depth --python-stack-depth --event-memory
-        --pack --stream-pool --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices --simulate-memory
-        --simulate-order --simulate-seed --simulate-log --help --"
+        --pack --stream-pool --fill --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices
+        --simulate-memory --simulate-order --simulate-seed --simulate-log --help --"
       ;;
     report) words="--json --top --no-stacks --no-source --ignore --color --width --help" ;;
     recover) words="--output --quiet --help" ;;

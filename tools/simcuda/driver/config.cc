@@ -42,6 +42,19 @@ void Read(Config* config, const char* name, const char* expected,
   }
 }
 
+// 0 to 255, decimal or as 0xff.
+bool ParseByte(const std::string& text, int* byte) {
+  uint64_t number = 0;
+  if (text.size() > 2 && text.size() <= 4 && text[0] == '0' && (text[1] | 0x20) == 'x') {
+    if (text.find_first_not_of("0123456789abcdefABCDEF", 2) != std::string::npos) return false;
+    number = std::strtoull(text.c_str() + 2, nullptr, 16);
+  } else if (!ParseUnsigned(text, &number) || number > 255) {
+    return false;
+  }
+  *byte = static_cast<int>(number);
+  return true;
+}
+
 bool ParseOrder(const std::string& text, Order* order) {
   if (text == "late") *order = Order::kLate;
   if (text == "random") *order = Order::kRandom;
@@ -116,6 +129,8 @@ Config Config::FromEnvironment() {
   Read(&config, "SIMCUDA_ORDER", "late, random or eager",
        [&](const std::string& text) { return ParseOrder(text, &config.order); });
   Read(&config, "SIMCUDA_SEED", "a number", [&](const std::string& text) { return ParseUnsigned(text, &config.seed); });
+  Read(&config, "SIMCUDA_FILL", "a number from 0 to 255, such as 0 or 0xff",
+       [&](const std::string& text) { return ParseByte(text, &config.fill); });
   Read(&config, "SIMCUDA_FREE_SYNC", "0 or 1",
        [&](const std::string& text) { return ParseSwitch(text, &config.free_sync); });
   Read(&config, "SIMCUDA_PROGRESS_MS", "milliseconds (0: never)", [&](const std::string& text) {

@@ -31,6 +31,7 @@ struct Config {
   size_t context_bytes = 0;  // charged to a device for each context
   Order order = Order::kLate;
   uint64_t seed = 1;
+  int fill = -1;              // byte that memory handed out is filled with; -1: none
   bool free_sync = true;      // cuMemFree waits for the context's work, as the vendor's does
   int64_t progress_ms = 500;  // work older than this runs although nobody waits; 0: never
   int driver_version = 0;     // cuDriverGetVersion

@@ -10,6 +10,11 @@
 
 namespace simcuda {
 
+void FillNow(const Block& block) {
+  const int fill = State::Get().config.fill;
+  if (fill >= 0) FillBytes(block.base, fill, block.size);
+}
+
 CUresult AllocateWithRetry(Context& context, size_t bytes, Kind kind, Block** block) {
   State& state = State::Get();
   CUresult result = state.memory.AllocateDevice(context, bytes, kind, block);
@@ -58,6 +63,7 @@ CUresult impl::cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   if (dptr == nullptr || bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
   Block* block = nullptr;
   if (const CUresult result = AllocateWithRetry(*context, bytesize, Kind::kDevice, &block)) return result;
+  FillNow(*block);
   *dptr = block->base;
   return CUDA_SUCCESS;
 }
@@ -71,6 +77,7 @@ CUresult impl::cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Widt
   if (pitch < WidthInBytes || pitch > SIZE_MAX / Height) return CUDA_ERROR_OUT_OF_MEMORY;
   Block* block = nullptr;
   if (const CUresult result = AllocateWithRetry(*context, pitch * Height, Kind::kDevice, &block)) return result;
+  FillNow(*block);
   *dptr = block->base;
   *pPitch = pitch;
   return CUDA_SUCCESS;
@@ -84,6 +91,7 @@ CUresult impl::cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned in
   if (const CUresult result = State::Get().memory.AllocateShared(*context, bytesize, Kind::kManaged, flags, &block)) {
     return result;
   }
+  FillNow(*block);
   *dptr = block->base;
   return CUDA_SUCCESS;
 }

@@ -17,6 +17,20 @@ CUresult FindPool(CUmemoryPool handle, std::shared_ptr<Pool>* pool) {
   return *pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+// SIMCUDA_FILL, in stream order: what used the memory before may still be queued. Skipped when the block is gone again
+// by then (freed without a look at it): its memory may be another's, or unmapped.
+void QueueFill(const std::shared_ptr<Stream>& stream, const Block& block) {
+  State& state = State::Get();
+  if (state.config.fill < 0) return;
+  std::shared_ptr<Work> work = NewWork("fill", [base = block.base, id = block.buffer_id, byte = state.config.fill] {
+    const Block* current = State::Get().memory.Find(base);
+    if (current != nullptr && current->buffer_id == id) FillBytes(base, byte, current->size);
+    return Outcome::kDone;
+  });
+  work->cost_ns = 0;
+  state.engine.Enqueue(stream, work);
+}
+
 CUresult AllocateInStream(const std::shared_ptr<Pool>& pool, const std::shared_ptr<Stream>& stream, size_t bytes,
                           CUdeviceptr* dptr) {
   if (bytes == 0) {
@@ -27,6 +41,7 @@ CUresult AllocateInStream(const std::shared_ptr<Pool>& pool, const std::shared_p
   Block* block = nullptr;
   if (const CUresult result = PoolAllocate(pool, *stream, bytes, &block)) return result;
   *dptr = block->base;
+  QueueFill(stream, *block);
   return CUDA_SUCCESS;
 }
 

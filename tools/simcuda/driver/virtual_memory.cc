@@ -34,6 +34,14 @@ bool PhysicalMemory::Take(size_t bytes, uint64_t* offset) {
   return false;
 }
 
+bool PhysicalMemory::Fill(uint64_t offset, size_t bytes, int byte) const {
+  const long address = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, offset);
+  if (address == -1) return false;
+  FillBytes(static_cast<uint64_t>(address), byte, bytes, /*shared=*/true);
+  syscall(SYS_munmap, address, bytes);
+  return true;
+}
+
 void PhysicalMemory::Release(uint64_t offset, size_t bytes) {
   fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
@@ -152,6 +160,12 @@ CUresult impl::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, co
   }
   auto block = std::make_shared<PhysicalBlock>();
   if (!Virtual().devices[device->ordinal].Take(size, &block->offset)) {
+    device->Refund(size);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const int fill = State::Get().config.fill;
+  if (fill > 0 && !Virtual().devices[device->ordinal].Fill(block->offset, size, fill)) {  // 0: it reads as zeros anyway
+    Virtual().devices[device->ordinal].Release(block->offset, size);
     device->Refund(size);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

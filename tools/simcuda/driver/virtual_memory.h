@@ -17,6 +17,8 @@ class PhysicalMemory {
  public:
   // bytes: a multiple of 2 MiB. Returns: false when the kernel gives no file.
   bool Take(size_t bytes, uint64_t* offset);
+  // Fills the range. False when the kernel refuses to map it.
+  bool Fill(uint64_t offset, size_t bytes, int byte) const;
   // Drops the bytes: whoever gets the range next reads zeros.
   void Release(uint64_t offset, size_t bytes);
   int descriptor() const { return descriptor_; }
