@@ -170,7 +170,7 @@ TEST(PoolTest, OwnPoolsEndWithTheirLastBlock) {
     EXPECT_CUDA(cuStreamSynchronize(stream));
     EXPECT_EQ(FreeBytes(), before);
     EXPECT_EQ(cuMemPoolDestroy(DefaultPool()), CUDA_ERROR_INVALID_VALUE);
-    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    props.handleTypes = CU_MEM_HANDLE_TYPE_WIN32;
     EXPECT_EQ(cuMemPoolCreate(&pool, &props), CUDA_ERROR_NOT_SUPPORTED);
   });
 }

@@ -119,6 +119,12 @@ void ClosePages(uint64_t address, size_t bytes) {
   syscall(SYS_mprotect, address, bytes, PROT_NONE);
 }
 
+void ResetPages(uint64_t address, size_t bytes) {
+  MapRaw(address, bytes, MAP_FIXED);
+  syscall(SYS_madvise, address, bytes, MADV_NOHUGEPAGE);
+  syscall(SYS_madvise, address, bytes, MADV_DONTDUMP);
+}
+
 void FillBytes(uint64_t address, int value, size_t bytes, bool shared) {
   constexpr size_t kSmallPage = 4096;
   const uint64_t first = RoundUp(address, kSmallPage), last = (address + bytes) / kSmallPage * kSmallPage;

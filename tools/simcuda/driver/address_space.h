@@ -47,6 +47,9 @@ bool OpenPages(uint64_t address, size_t bytes);
 // Drops the pages' contents and makes them inaccessible.
 void ClosePages(uint64_t address, size_t bytes);
 
+// Puts fresh, inaccessible pages in place of whatever is mapped there (a file's pages).
+void ResetPages(uint64_t address, size_t bytes);
+
 // Sets bytes without committing more pages than needed: zeros over whole pages give the pages back.
 // shared: the pages belong to a file (virtual_memory.h).
 void FillBytes(uint64_t address, int value, size_t bytes, bool shared = false);

@@ -86,6 +86,30 @@ void LogData(const Copy& copy, bool to_host) {
 
 }  // namespace
 
+bool KernelMayUse(const Context& context, uint64_t address, size_t bytes) {
+  State& state = State::Get();
+  const auto allowed = [&](const std::map<int, CUmemAccess_flags>& access) {
+    const auto known = access.find(context.device->ordinal);
+    return known != access.end() && known->second != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  };
+  for (const uint64_t end = address + bytes; address < end;) {
+    const Block* block = state.memory.Find(address);
+    if (block == nullptr) return true;  // freed memory of a pool that is still mapped
+    address = block->base + block->size;
+    if (block->kind == Kind::kVirtual) {
+      const auto mapping = state.virtual_memory.mappings.find(block->base);
+      if (mapping != state.virtual_memory.mappings.end() && !allowed(mapping->second.access)) return false;
+    } else if (block->device != context.device) {
+      const bool device_memory = block->kind == Kind::kDevice || block->kind == Kind::kVariable;
+      if (block->kind == Kind::kPool && !allowed(block->pool->access)) return false;
+      if (device_memory && !context.peers.contains(block->context->handle)) return false;
+      // Opening the handle enabled it for that context.
+      if (block->kind == Kind::kImported && block->context != &context) return false;
+    }
+  }
+  return true;
+}
+
 bool CheckAccess(Context& context, uint64_t address, size_t bytes) {
   if (State::Get().memory.Covers(address, bytes) || InPoolPages(address, bytes)) return true;
   context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;

@@ -50,4 +50,9 @@ CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& copy, Timi
 // Whether queued work may touch the range now; if not the context gets CUDA_ERROR_ILLEGAL_ADDRESS, as on a GPU.
 bool CheckAccess(Context& context, uint64_t address, size_t bytes);
 
+// Whether a kernel of the context may use the range: memory of another device only if the program allowed it, by
+// cuCtxEnablePeerAccess (Driver API reference 6.17 "Peer Context Memory Access"), cuMemPoolSetAccess or cuMemSetAccess.
+// What is allowed to be read may be written too: which of the two a kernel does is not known here.
+bool KernelMayUse(const Context& context, uint64_t address, size_t bytes);
+
 }  // namespace simcuda

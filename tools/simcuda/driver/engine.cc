@@ -23,16 +23,15 @@ constexpr auto kPollInterval = std::chrono::microseconds(200);
 // How many such pauses a wait makes before it lets unrelated work run.
 constexpr int kPausesBeforeOthers = 25;
 
-void StartThread(void (*function)()) {
-  // The program's signals must not be delivered to our threads.
+}  // namespace
+
+void StartDriverThread(void (*function)()) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread(function).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
-
-}  // namespace
 
 void Engine::Configure(const Config& config) {
   order_ = config.order;
@@ -242,6 +241,11 @@ bool Engine::Query(const std::vector<std::shared_ptr<Work>>& works) {
   return done();
 }
 
+void Engine::RunToward(const std::shared_ptr<Work>& work) {
+  ++pass_;
+  while (const auto next = NextToward({work})) Execute(next);
+}
+
 void Engine::Advance() {
   if (order_ == Order::kLate || pending_ == 0) return;
   ++pass_;
@@ -260,8 +264,8 @@ void Engine::StartThreads() {
     return;
   }
   threads_started_ = true;
-  StartThread([] { State::Get().engine.RunHostFunctions(); });
-  if (progress_ms_ > 0) StartThread([] { State::Get().engine.RunOldWork(); });
+  StartDriverThread([] { State::Get().engine.RunHostFunctions(); });
+  if (progress_ms_ > 0) StartDriverThread([] { State::Get().engine.RunOldWork(); });
 }
 
 void Engine::RunHostFunctions() {

@@ -42,6 +42,10 @@ class Engine {
   void WaitContext(Context& context);
   // Whether all of `works` are done; if not, brings them nearer as the order asks.
   bool Query(const std::vector<std::shared_ptr<Work>>& works);
+  // Runs what brings `work` nearer and can run now; waits for nothing.
+  void RunToward(const std::shared_ptr<Work>& work);
+  // Gives the lock up for a moment: for a wait that this process's work alone does not end.
+  void Pause() { Idle(); }
   // What WaitStream waits for.
   std::vector<std::shared_ptr<Work>> Pending(Stream& stream);
 
@@ -83,5 +87,8 @@ class Engine {
   std::condition_variable host_ready_;  // host_queue_ has work
   std::condition_variable old_ready_;   // work was queued
 };
+
+// A thread of the driver's own, which gets none of the program's signals.
+void StartDriverThread(void (*function)());
 
 }  // namespace simcuda

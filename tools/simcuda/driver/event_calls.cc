@@ -12,10 +12,10 @@ CUresult impl::cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   SIMCUDA_CURRENT(context);
   constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if (phEvent == nullptr || (Flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((Flags & CU_EVENT_INTERPROCESS) != 0) {
-    return (Flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
-  }
+  const bool shared = (Flags & CU_EVENT_INTERPROCESS) != 0;
+  if (shared && (Flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
   auto event = std::make_shared<Event>();
+  if (shared && !(event->shared = State::Get().shared_events.Make())) return CUDA_ERROR_OUT_OF_MEMORY;
   event->context = context;
   event->flags = Flags;
   *phEvent = event->handle = State::Get().events.Add(event);
@@ -39,6 +39,7 @@ CUresult impl::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
   if (!event || event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Work> work = NewWork("record", nullptr);
   work->cost_ns = 0;
+  if (event->shared) state.shared_events.Recording(*event->shared, work);
   event->record = state.engine.Enqueue(stream, work);
   return CUDA_SUCCESS;
 }
@@ -52,8 +53,8 @@ CUresult impl::cuEventQuery(CUevent hEvent) {
   const std::shared_ptr<Event> event = state.events.Find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context->sticky != CUDA_SUCCESS) return event->context->sticky;
-  if (!state.engine.Query({event->record})) return CUDA_ERROR_NOT_READY;
-  return event->context->sticky;
+  const bool done = SharedEvents::Elsewhere(*event) ? SharedEvents::Query(*event) : state.engine.Query({event->record});
+  return done ? event->context->sticky : CUDA_ERROR_NOT_READY;
 }
 
 CUresult impl::cuEventSynchronize(CUevent hEvent) {
@@ -61,7 +62,11 @@ CUresult impl::cuEventSynchronize(CUevent hEvent) {
   const std::shared_ptr<Event> event = state.events.Find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context->sticky != CUDA_SUCCESS) return event->context->sticky;
-  state.engine.Wait(event->record);
+  if (SharedEvents::Elsewhere(*event)) {
+    SharedEvents::Wait(*event);
+  } else {
+    state.engine.Wait(event->record);
+  }
   return AfterSynchronization(*event->context);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/simcuda/driver/context.h"
+#include "tools/simcuda/driver/shared_file.h"
 #include "tools/simcuda/driver/state.h"
 
 namespace simcuda {
@@ -35,6 +36,8 @@ const char* KindName(Kind kind) {
       return "variable";
     case Kind::kVirtual:
       return "virtual";
+    case Kind::kImported:
+      return "imported";
   }
   return "?";
 }
@@ -71,6 +74,8 @@ CUresult Memory::MapDevicePages(Device& device, size_t bytes, uint64_t* address)
 }
 
 void Memory::UnmapDevicePages(Device& device, uint64_t address, size_t bytes) {
+  // Whoever imported the pages keeps them; nobody opens them any more, since the file is closed.
+  if (shared_.erase(address) != 0) ResetPages(address, bytes);
   DeviceArea(device).Release(address, bytes);
   device.Refund(bytes);
 }
@@ -194,6 +199,49 @@ Block* Memory::AddVirtual(Device* device, uint64_t address, size_t bytes) {
   return Add(made);
 }
 
+Block* Memory::AddImported(Context& context, Device& device, uint64_t address, size_t bytes) {
+  Block made;
+  made.base = address;
+  made.size = made.reserved = bytes;
+  made.kind = Kind::kImported;
+  made.device = &device;
+  made.context = &context;
+  return Add(made);
+}
+
+std::shared_ptr<SharedFile> Memory::Share(const Block& block, uint64_t* offset) {
+  const uint64_t base = block.small ? std::prev(small_[block.context].upper_bound(block.base))->first : block.base;
+  const size_t bytes = block.small ? kPageBytes : block.reserved;
+  *offset = block.base - base;
+  std::shared_ptr<SharedFile>& known = shared_[base];
+  if (!known) {
+    auto file = SharedFile::Create(SharedKind::kMemory, block.device->physical, bytes);
+    if (!file || !file->WriteFrom(base, bytes) || !file->MapAt(base, bytes, 0, true)) {
+      shared_.erase(base);
+      return nullptr;
+    }
+    known = std::move(file);
+  }
+  known->facts().live[*offset / kSmallUnit] = block.buffer_id;
+  return known;
+}
+
+bool Memory::FileBacked(uint64_t address) {
+  const auto next = shared_.upper_bound(address);
+  if (next != shared_.begin() && address - std::prev(next)->first < std::prev(next)->second->bytes()) return true;
+  const Block* block = Find(address);
+  if (block == nullptr) return false;
+  return block->kind == Kind::kVirtual || block->kind == Kind::kImported ||
+         (block->kind == Kind::kPool && block->pool->file != nullptr);
+}
+
+void Memory::ForgetHandles(const Block& block) {
+  const auto next = shared_.upper_bound(block.base);
+  if (next == shared_.begin()) return;
+  const auto& [base, file] = *std::prev(next);
+  if (block.base - base < file->bytes()) file->facts().live[(block.base - base) / kSmallUnit] = 0;
+}
+
 void Memory::Release(uint64_t base, const char* why) {
   const auto found = blocks_.find(base);
   if (found == blocks_.end()) return;
@@ -206,6 +254,7 @@ void Memory::Release(uint64_t base, const char* why) {
   switch (block.kind) {
     case Kind::kDevice:
     case Kind::kVariable:
+      ForgetHandles(block);
       if (block.small) {
         ReleaseSmall(*block.context, base, block.reserved);
       } else {
@@ -216,6 +265,8 @@ void Memory::Release(uint64_t base, const char* why) {
       return managed_area_.Release(base, block.reserved);
     case Kind::kHost:
       return host_area_.Release(base, block.reserved);
+    case Kind::kImported:
+      return State::Get().ipc.BlockGone(base);
     case Kind::kRegistered:
     case Kind::kPool:
     case Kind::kVirtual:

@@ -17,8 +17,9 @@ namespace simcuda {
 struct Context;
 struct Device;
 struct Pool;
+class SharedFile;
 
-enum class Kind { kDevice, kManaged, kHost, kRegistered, kPool, kVariable, kVirtual };
+enum class Kind { kDevice, kManaged, kHost, kRegistered, kPool, kVariable, kVirtual, kImported };
 const char* KindName(Kind kind);
 std::string HexText(uint64_t value);
 
@@ -58,6 +59,15 @@ class Memory {
   // A range whose pages somebody else maps.
   Block* AddVirtual(Device* device, uint64_t address, size_t bytes);
 
+  // Memory of another process, mapped in the context by somebody else (ipc.h).
+  Block* AddImported(Context& context, Device& device, uint64_t address, size_t bytes);
+
+  // Makes the pages that hold a block of device memory a file, where they are: for a small block those of its neighbours
+  // too. Their addresses and bytes stay. *offset: of the block in the file. Null when the kernel gives no file.
+  std::shared_ptr<SharedFile> Share(const Block& block, uint64_t* offset);
+  // Whether the pages there belong to a file: zeroing them takes another call.
+  bool FileBacked(uint64_t address);
+
   // Gives the block back; refunds what it charged. The pages become inaccessible.
   void Release(uint64_t base, const char* why = nullptr);
   // All that belongs to the context.
@@ -94,12 +104,14 @@ class Memory {
   };
   using SmallPages = std::map<uint64_t, SmallPage>;
 
+  void ForgetHandles(const Block& block);
   CUresult AllocateSmall(Context& context, size_t reserved, uint64_t* address);
   void ReleaseSmall(Context& context, uint64_t address, size_t reserved);
   Block* Add(Block block);
 
   std::map<uint64_t, Block> blocks_;  // by base; never overlapping
   std::map<Context*, SmallPages> small_;
+  std::map<uint64_t, std::shared_ptr<SharedFile>> shared_;  // pages that Share() made a file, by first address
   std::map<int, Area> device_areas_;
   Area host_area_, managed_area_, virtual_area_;
   uint64_t next_buffer_id_ = 1;

@@ -19,7 +19,6 @@ struct Fill {
   size_t element = 1;  // 1, 2 or 4 bytes
   size_t width = 0;    // elements
   size_t height = 1;
-  bool shared = false;  // file-backed pages (virtual memory)
 };
 
 void FillRow(uint64_t address, const Fill& fill) {
@@ -27,7 +26,7 @@ void FillRow(uint64_t address, const Fill& fill) {
   unsigned char pattern[4];
   std::memcpy(pattern, &fill.value, sizeof pattern);
   if (std::all_of(pattern, pattern + fill.element, [&](unsigned char byte) { return byte == pattern[0]; })) {
-    return FillBytes(address, pattern[0], bytes, fill.shared);
+    return FillBytes(address, pattern[0], bytes, State::Get().memory.FileBacked(address));
   }
   auto* target = reinterpret_cast<unsigned char*>(address);
   for (size_t i = 0; i < bytes; i += fill.element) std::memcpy(target + i, pattern, fill.element);
@@ -42,8 +41,8 @@ CUresult QueueFill(const std::shared_ptr<Stream>& stream, Fill fill, bool synchr
   Memory& memory = State::Get().memory;
   const Block* block = memory.Find(fill.address);
   if (block == nullptr || block->freeing || !memory.Covers(fill.address, extent)) return CUDA_ERROR_INVALID_VALUE;
-  fill.shared = block->kind == Kind::kVirtual;
-  const bool host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool && block->kind != Kind::kVirtual;
+  const bool host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool &&
+                            block->kind != Kind::kVirtual && block->kind != Kind::kImported;
   Context* context = stream->context;
   auto work = NewWork("memset", [fill, extent, context] {
     if (!CheckAccess(*context, fill.address, extent)) return Outcome::kDone;

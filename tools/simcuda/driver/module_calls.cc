@@ -47,7 +47,7 @@ CUresult FindVariable(Module& module, const char* name, CUdeviceptr* dptr, size_
     const CUresult result = AllocateWithRetry(*module.context, declared->second.bytes, Kind::kVariable, &block);
     if (result != CUDA_SUCCESS) return result;
     address = block->base;
-    FillBytes(address, 0, block->size);
+    FillBytes(address, 0, block->size, state.memory.FileBacked(address));
   }
   if (dptr != nullptr) *dptr = address;
   if (bytes != nullptr) *bytes = declared->second.bytes;

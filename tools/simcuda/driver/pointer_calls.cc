@@ -17,6 +17,16 @@ CUresult Store(void* data, T value) {
 
 bool HostKind(const Block& block) { return block.kind == Kind::kHost || block.kind == Kind::kRegistered; }
 
+unsigned long long AllowedHandleTypes(const Block& block) {
+  if (block.kind == Kind::kPool && block.pool->file && !block.pool->imported) {
+    return CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  }
+  if (block.kind != Kind::kVirtual) return 0;
+  const auto& mappings = State::Get().virtual_memory.mappings;
+  const auto mapping = mappings.find(block.base);
+  return mapping == mappings.end() ? 0 : mapping->second.physical->props.requestedHandleTypes;
+}
+
 CUresult AddressAttribute(const Block& block, CUpointer_attribute attribute, uint64_t ptr, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -53,13 +63,15 @@ CUresult Attribute(const Block& block, CUpointer_attribute attribute, uint64_t p
       return Store<int>(data, block.kind == Kind::kManaged ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return Store<int>(data, block.device->ordinal);
-    // Neither sharing between processes nor RDMA nor decompression is simulated.
+    // What cuIpcGetMemHandle takes.
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return Store<int>(data, block.kind == Kind::kDevice ? 1 : 0);
+    // Neither RDMA nor decompression is simulated.
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       return Store<int>(data, 0);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return Store<unsigned long long>(data, 0);
+      return Store<unsigned long long>(data, AllowedHandleTypes(block));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return Store<int>(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <vector>
 
+#include "tools/simcuda/driver/shared_file.h"
 #include "tools/simcuda/driver/state.h"
 
 namespace simcuda {
@@ -72,6 +73,14 @@ bool Grow(Pool& pool, size_t bytes) {
   if (pool.max_bytes != 0 && pool.reserved + mapped > pool.max_bytes) return false;
   uint64_t address = 0;
   if (State::Get().memory.MapDevicePages(*pool.device, mapped, &address) != CUDA_SUCCESS) return false;
+  if (pool.file) {
+    if (mapped > pool.file->bytes() - pool.file_used || !pool.file->MapAt(address, mapped, pool.file_used, true)) {
+      State::Get().memory.UnmapDevicePages(*pool.device, address, mapped);
+      return false;
+    }
+    pool.file_offsets[address] = pool.file_used;
+    pool.file_used += mapped;
+  }
   InsertRange(&pool.pages, address, mapped);
   InsertRange(&pool.free, address, mapped);
   pool.reserved += mapped;
@@ -117,6 +126,14 @@ CUresult PoolAllocate(const std::shared_ptr<Pool>& pool, Stream& stream, size_t 
 
 void PoolFree(const Block& block, const std::shared_ptr<Stream>& stream, const std::shared_ptr<Work>& free_work) {
   Pool& pool = *block.pool;
+  if (pool.imported) {
+    if (!free_work) return UnmapImported(pool, block);
+    free_work->run = [block] {
+      UnmapImported(*block.pool, block);
+      return Outcome::kDone;
+    };
+    return;
+  }
   pool.used -= block.reserved;
   if (free_work && !free_work->done) {
     pool.freed.push_back({block.base, block.reserved, stream->id, free_work});
@@ -128,6 +145,9 @@ void PoolFree(const Block& block, const std::shared_ptr<Stream>& stream, const s
 
 void PoolTrim(Pool& pool, uint64_t keep) {
   Promote(pool);
+  // "IPC pools currently do not support releasing physical blocks back to the OS", so that trimming "acts as a no-op"
+  // (CUDA programming guide, Stream Ordered Memory Allocator).
+  if (pool.file && !pool.destroyed) return;
   std::vector<std::pair<uint64_t, size_t>> unused;
   for (const auto& [address, bytes] : pool.free) {
     const uint64_t first = RoundUp(address, kPageBytes), last = (address + bytes) / kPageBytes * kPageBytes;
@@ -141,8 +161,43 @@ void PoolTrim(Pool& pool, uint64_t keep) {
     RemoveRange(&pool.free, address, bytes);
     RemoveRange(&pool.pages, address, bytes);
     pool.reserved -= bytes;
+    if (pool.file) ResetPages(address, bytes);
     State::Get().memory.UnmapDevicePages(*pool.device, address, bytes);
   }
+}
+
+uint64_t OffsetInFile(const Pool& pool, const Block& block) {
+  const auto& [address, offset] = *std::prev(pool.file_offsets.upper_bound(block.base));
+  return offset + (block.base - address);
+}
+
+CUresult MapImported(const std::shared_ptr<Pool>& pool, uint64_t offset, size_t bytes, Block** block) {
+  const size_t all = pool->file->bytes();
+  if (bytes == 0 || offset >= all || bytes > all - offset) return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t first = offset / kPageBytes * kPageBytes;
+  const size_t mapped = std::min(RoundUp(offset + bytes, kPageBytes), all) - first;
+  Memory& memory = State::Get().memory;
+  Area& area = memory.DeviceArea(*pool->device);
+  const uint64_t address = area.Take(mapped);
+  if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!pool->file->MapAt(address, mapped, first, true)) {
+    area.Release(address, mapped);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  pool->pages.emplace(address, mapped);
+  pool->reserved += mapped;
+  pool->used += mapped;
+  *block = memory.AddPoolBlock(pool, *pool->device, address + (offset - first), bytes, mapped);
+  return CUDA_SUCCESS;
+}
+
+void UnmapImported(Pool& pool, const Block& block) {
+  const uint64_t address = block.base / kPageBytes * kPageBytes;
+  pool.pages.erase(address);
+  pool.reserved -= block.reserved;
+  pool.used -= block.reserved;
+  ResetPages(address, block.reserved);
+  State::Get().memory.DeviceArea(*pool.device).Release(address, block.reserved);
 }
 
 void DropEmptyPools() {

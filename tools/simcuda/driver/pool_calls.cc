@@ -1,5 +1,6 @@
 // Stream Ordered Memory Allocator (Driver API reference 6.17).
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -7,10 +8,25 @@
 #include "tools/simcuda/driver/contexts.h"
 #include "tools/simcuda/driver/pool.h"
 #include "tools/simcuda/driver/queue.h"
+#include "tools/simcuda/driver/shared_file.h"
 #include "tools/simcuda/driver/state.h"
 
 namespace simcuda {
 namespace {
+
+constexpr size_t kPoolFileBytes = size_t{1} << 44;  // sparse: only what is written takes memory
+
+// What the 64 bytes of a CUmemPoolPtrExportData hold.
+struct PointerData {
+  static constexpr uint64_t kMagic = 0x504f4f4c53494d31;
+
+  uint64_t magic = kMagic;
+  SharedKey key;  // of the pool
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t reserved[3] = {};
+};
+static_assert(sizeof(PointerData) == sizeof(CUmemPoolPtrExportData));
 
 CUresult FindPool(CUmemoryPool handle, std::shared_ptr<Pool>* pool) {
   *pool = State::Get().pools.Find(handle);
@@ -38,6 +54,7 @@ CUresult AllocateInStream(const std::shared_ptr<Pool>& pool, const std::shared_p
                 // accepts it
     return CUDA_SUCCESS;
   }
+  if (pool->imported) return CUDA_ERROR_INVALID_VALUE;  // "do not support creating new allocations"
   Block* block = nullptr;
   if (const CUresult result = PoolAllocate(pool, *stream, bytes, &block)) return result;
   *dptr = block->base;
@@ -106,9 +123,13 @@ CUresult impl::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolPro
   if (poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return poolProps->allocType == CU_MEM_ALLOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
   }
-  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-    return CUDA_ERROR_NOT_SUPPORTED;  // no sharing between processes
+  const unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  if ((static_cast<unsigned>(poolProps->handleTypes) & ~known) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   auto made = std::make_shared<Pool>();
+  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+    made->file = SharedFile::Create(SharedKind::kPool, device->physical, kPoolFileBytes);
+    if (!made->file) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   made->device = device;
   made->max_bytes = RoundUp(poolProps->maxSize, kPageBytes);
   made->access[device->ordinal] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -131,6 +152,67 @@ CUresult impl::cuMemPoolDestroy(CUmemoryPool pool) {
   found->release_threshold = 0;
   PoolTrim(*found, 0);
   DropEmptyPools();
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool,
+                                                CUmemAllocationHandleType handleType, unsigned long long flags) {
+  std::shared_ptr<Pool> found;
+  if (const CUresult result = FindPool(pool, &found)) return result;
+  if (handle_out == nullptr || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+      !found->file || found->imported) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int descriptor = found->file->Duplicate();
+  if (descriptor < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *static_cast<int*>(handle_out) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle,
+                                                  CUmemAllocationHandleType handleType, unsigned long long flags) {
+  if (pool_out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    return handleType == CU_MEM_HANDLE_TYPE_FABRIC ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  }
+  auto made = std::make_shared<Pool>();
+  made->file = SharedFile::FromDescriptor(static_cast<int>(reinterpret_cast<intptr_t>(handle)), SharedKind::kPool);
+  if (!made->file || made->file->bytes() % kPageBytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  State& state = State::Get();
+  for (const auto& device : state.devices) {
+    if (device->physical == made->file->facts().device) made->device = device.get();
+  }
+  if (made->device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  made->imported = true;
+  made->access[made->device->ordinal] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  state.all_pools.push_back(made);
+  *pool_out = made->handle = state.pools.Add(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) {
+  const Block* block = State::Get().memory.Find(ptr);
+  if (shareData_out == nullptr || block == nullptr || block->base != ptr || block->kind != Kind::kPool ||
+      !block->pool->file || block->pool->imported) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  PointerData data;
+  data.key = block->pool->file->facts().key;
+  data.offset = OffsetInFile(*block->pool, *block);
+  data.bytes = block->size;
+  std::memcpy(shareData_out, &data, sizeof data);
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData* shareData) {
+  std::shared_ptr<Pool> found;
+  if (const CUresult result = FindPool(pool, &found)) return result;
+  if (ptr_out == nullptr || shareData == nullptr || !found->imported) return CUDA_ERROR_INVALID_VALUE;
+  const auto data = std::bit_cast<PointerData>(*shareData);
+  if (data.magic != PointerData::kMagic || data.key != found->file->facts().key) return CUDA_ERROR_INVALID_VALUE;
+  Block* block = nullptr;
+  if (const CUresult result = MapImported(found, data.offset, data.bytes, &block)) return result;
+  *ptr_out = block->base;
   return CUDA_SUCCESS;
 }
 
@@ -261,7 +343,7 @@ CUresult impl::cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   if (const CUresult result = FindDevice(dev, &device)) return result;
   if (const CUresult result = FindPool(pool, &found)) return result;
   // "The memory pool must be local to the specified device."
-  if (found->device != device) return CUDA_ERROR_INVALID_VALUE;
+  if (found->device != device || found->imported) return CUDA_ERROR_INVALID_VALUE;
   device->current_pool = found;
   return CUDA_SUCCESS;
 }

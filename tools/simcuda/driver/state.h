@@ -9,10 +9,12 @@
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/engine.h"
 #include "tools/simcuda/driver/handle_table.h"
+#include "tools/simcuda/driver/ipc.h"
 #include "tools/simcuda/driver/log.h"
 #include "tools/simcuda/driver/memory.h"
 #include "tools/simcuda/driver/module.h"
 #include "tools/simcuda/driver/pool.h"
+#include "tools/simcuda/driver/shared_events.h"
 #include "tools/simcuda/driver/stream.h"
 #include "tools/simcuda/driver/virtual_memory.h"
 
@@ -36,6 +38,8 @@ struct State {
   HandleTable<CUmemoryPool, Pool> pools{0x54000040, HandleReuse::kUnique};
   Modules modules;
   VirtualMemory virtual_memory;
+  ImportedMemory ipc;
+  SharedEvents shared_events;
   std::vector<std::shared_ptr<Pool>> all_pools;  // destroyed ones with live blocks included
   uint64_t next_context_id = 1;
   uint64_t next_stream_id = 1;

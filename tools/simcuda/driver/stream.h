@@ -15,6 +15,7 @@
 namespace simcuda {
 
 struct Context;
+struct SharedEvent;
 struct Stream;
 
 // What running a piece of work led to.
@@ -66,7 +67,8 @@ struct Event {
   CUevent handle = nullptr;
   Context* context = nullptr;
   unsigned flags = 0;
-  std::shared_ptr<Work> record;  // null: never recorded
+  std::shared_ptr<Work> record;         // null: never recorded by this process
+  std::shared_ptr<SharedEvent> shared;  // of events that may have handles, and of those of other processes
 };
 
 }  // namespace simcuda

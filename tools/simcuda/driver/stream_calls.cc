@@ -62,10 +62,11 @@ CUresult impl::cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
   if ((Flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Event> event = State::Get().events.Find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  if (!event->record) return CUDA_SUCCESS;
-  std::shared_ptr<Work> work = NewWork("wait_event", nullptr);
+  const bool elsewhere = SharedEvents::Elsewhere(*event);
+  if (!event->record && !elsewhere) return CUDA_SUCCESS;
+  std::shared_ptr<Work> work = elsewhere ? SharedEvents::WaitingWork(*event) : NewWork("wait_event", nullptr);
   work->cost_ns = 0;
-  work->after.push_back(event->record);
+  if (!elsewhere) work->after.push_back(event->record);
   State::Get().engine.Enqueue(stream, work);
   return CUDA_SUCCESS;
 }

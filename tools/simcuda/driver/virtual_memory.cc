@@ -12,6 +12,7 @@
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/contexts.h"
 #include "tools/simcuda/driver/pool.h"
+#include "tools/simcuda/driver/shared_file.h"
 #include "tools/simcuda/driver/state.h"
 
 namespace simcuda {
@@ -69,16 +70,23 @@ CUresult CheckProps(const CUmemAllocationProp* props, Device** device) {
   if (props->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (props->location.type == CU_MEM_LOCATION_TYPE_INVALID) return CUDA_ERROR_INVALID_VALUE;
   if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  // A descriptor may be asked for ahead; the export itself is not simulated.
   const unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   if ((static_cast<unsigned>(props->requestedHandleTypes) & ~known) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   return FindDevice(props->location.id, device);
 }
 
+CUmemGenericAllocationHandle AddBlock(const std::shared_ptr<PhysicalBlock>& block) {
+  block->references = 1;
+  block->handle = Virtual().next_handle;
+  Virtual().next_handle += 64;
+  Virtual().blocks[block->handle] = block;
+  return block->handle;
+}
+
 void EndIfUnreferenced(const std::shared_ptr<PhysicalBlock>& block) {
   if (block->references != 0 || block->mappings != 0) return;
-  Virtual().devices[block->device->ordinal].Release(block->offset, block->bytes);
-  block->device->Refund(block->bytes);
+  if (!block->file) Virtual().devices[block->device->ordinal].Release(block->offset, block->bytes);
+  if (!block->imported) block->device->Refund(block->bytes);
   Virtual().blocks.erase(block->handle);
 }
 
@@ -159,7 +167,9 @@ CUresult impl::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, co
     if (const CUresult result = device->Charge(size)) return result;
   }
   auto block = std::make_shared<PhysicalBlock>();
-  if (!Virtual().devices[device->ordinal].Take(size, &block->offset)) {
+  const bool shareable = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  if (shareable) block->file = SharedFile::Create(SharedKind::kPhysical, device->physical, size);
+  if (shareable ? !block->file : !Virtual().devices[device->ordinal].Take(size, &block->offset)) {
     device->Refund(size);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -172,10 +182,7 @@ CUresult impl::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, co
   block->device = device;
   block->props = *prop;
   block->bytes = size;
-  block->references = 1;
-  *handle = block->handle = Virtual().next_handle;
-  Virtual().next_handle += 64;
-  Virtual().blocks[block->handle] = block;
+  *handle = AddBlock(block);
   return CUDA_SUCCESS;
 }
 
@@ -200,6 +207,53 @@ CUresult impl::cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
   return CUDA_SUCCESS;
 }
 
+CUresult impl::cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
+                                            CUmemAllocationHandleType handleType, unsigned long long flags) {
+  const auto found = Virtual().blocks.find(handle);
+  if (shareableHandle == nullptr || flags != 0 || found == Virtual().blocks.end() || found->second->references == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  // What kinds of handle there may be was said to cuMemCreate.
+  if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !found->second->file) return CUDA_ERROR_INVALID_VALUE;
+  const int descriptor = found->second->file->Duplicate();
+  if (descriptor < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *static_cast<int*>(shareableHandle) = descriptor;
+  return CUDA_SUCCESS;
+}
+
+// "There is no guarantee that the contents of handle will be the same CUDA memory handle for the same given OS shareable
+// handle, or the same underlying allocation": here the same allocation keeps one handle and counts its references.
+CUresult impl::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
+                                              CUmemAllocationHandleType shHandleType) {
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    return shHandleType == CU_MEM_HANDLE_TYPE_FABRIC ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto file =
+      SharedFile::FromDescriptor(static_cast<int>(reinterpret_cast<intptr_t>(osHandle)), SharedKind::kPhysical);
+  if (!file || file->bytes() % kPageBytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto& [number, block] : Virtual().blocks) {
+    if (!block->file || block->file->facts().key != file->facts().key) continue;
+    ++block->references;
+    *handle = number;
+    return CUDA_SUCCESS;
+  }
+  auto block = std::make_shared<PhysicalBlock>();
+  for (const auto& device : State::Get().devices) {
+    if (device->physical == file->facts().device) block->device = device.get();
+  }
+  // "If the current process cannot support the memory described by this shareable handle."
+  if (block->device == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  block->props.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  block->props.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  block->props.location = {CU_MEM_LOCATION_TYPE_DEVICE, {block->device->ordinal}};
+  block->bytes = file->bytes();
+  block->file = file;
+  block->imported = true;
+  *handle = AddBlock(block);
+  return CUDA_SUCCESS;
+}
+
 CUresult impl::cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   const auto found = Virtual().blocks.find(handle);
   if (prop == nullptr || found == Virtual().blocks.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -217,7 +271,8 @@ CUresult impl::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGeneri
   if (size != block->bytes || !InReservation(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
   if (Overlaps(ptr, size)) return CUDA_ERROR_ALREADY_MAPPED;
   // Inaccessible until cuMemSetAccess.
-  const int descriptor = Virtual().devices[block->device->ordinal].descriptor();
+  const int descriptor =
+      block->file ? block->file->descriptor() : Virtual().devices[block->device->ordinal].descriptor();
   const long address =
       syscall(SYS_mmap, ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, descriptor, block->offset);
   if (static_cast<CUdeviceptr>(address) != ptr) return CUDA_ERROR_OUT_OF_MEMORY;

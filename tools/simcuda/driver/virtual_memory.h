@@ -10,6 +10,7 @@
 namespace simcuda {
 
 struct Device;
+class SharedFile;
 
 // Physical memory of one device: ranges of one sparse file, so that it keeps its bytes when it is unmapped and mapped
 // elsewhere, or mapped twice.
@@ -35,6 +36,8 @@ struct PhysicalBlock {
   CUmemAllocationProp props{};
   uint64_t offset = 0;
   size_t bytes = 0;
+  std::shared_ptr<SharedFile> file;  // of its own, if its handle may be shared or is another process's
+  bool imported = false;             // the process that made it is charged for it
   unsigned references = 0;  // cuMemCreate and cuMemRetainAllocationHandle, less cuMemRelease
   unsigned mappings = 0;
 };
