@@ -87,7 +87,11 @@ enum class AllocationKind : std::uint8_t {
   kHostPinned,
   kHostRegistered,
   kHostVirtual,
-  kTensor,  // handed out by a framework from its own cache, which lies in memory of other kinds
+  kTensor,           // handed out by a framework from its own cache, which lies in memory of other kinds
+  kMulticast,        // an object over memory of other kinds
+  kExternal,         // of another interface: external memory's buffers, graphics resources
+  kExternalArray,    // ... mapped as a mipmapped array
+  kImportedVirtual,  // of another process, by a shared handle
 };
 bool IsDeviceMemory(AllocationKind kind);  // counts against a device: kDevice..kVirtual and kModuleData
 

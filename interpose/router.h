@@ -29,6 +29,7 @@
 #include "interpose/exposed_book.h"
 #include "interpose/free_barrier.h"
 #include "interpose/hook_list.h"
+#include "interpose/graphics_book.h"
 #include "interpose/import_book.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/physical_book.h"
@@ -68,6 +69,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   FreeBarrier& barrier() { return barrier_; }
   PhysicalBook& physical() { return physical_; }
   ImportBook& imports() { return imports_; }
+  GraphicsBook& graphics() { return graphics_; }
   ContextBook& contexts() { return contexts_; }
   ExposedBook& exposed() { return exposed_; }
   // Null in observe mode. In pass-through it stays, for the blocks that the program still holds.
@@ -227,6 +229,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   FreeBarrier barrier_;
   PhysicalBook physical_;
   ImportBook imports_;
+  GraphicsBook graphics_;
   ContextBook contexts_;
   ExposedBook exposed_;
   BlockFiller filler_;

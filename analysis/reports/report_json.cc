@@ -7,6 +7,7 @@
 #include "analysis/printable.h"
 #include "analysis/reports/advice.h"
 #include "analysis/reports/framework_json.h"
+#include "analysis/snapshot_names.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -62,6 +63,8 @@ class Writer {
     json["tensors"] = Json::array();
     for (const ScopeTotals& totals : report_.totals)
       json[totals.scope.tensors ? "tensors" : "memory"].push_back(Memory(totals));
+    json["kinds"] = Json::array();
+    for (const KindUse& use : report_.kinds) json["kinds"].push_back(Kind(use));
     json["framework_segments"] = Json::array();
     for (const FrameworkSegments& segments : report_.framework_segments)
       json["framework_segments"].push_back(Segments(segments));
@@ -221,6 +224,15 @@ class Writer {
       json["curve"]["bytes"].push_back(point.bytes);
     }
     return json;
+  }
+
+  static Json Kind(const KindUse& use) {
+    return {{"kind", ToString(use.kind)},
+            {"blocks", use.blocks},
+            {"peak_bytes", use.peak_bytes},
+            {"live_blocks", use.live_blocks},
+            {"live_bytes", use.live_bytes},
+            {"live_blocks_without_size", use.live_blocks_without_size}};
   }
 
   static Json Segments(const FrameworkSegments& segments) {

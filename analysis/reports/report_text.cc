@@ -42,6 +42,7 @@ class Renderer {
     for (const ScopeTotals& totals : report_.totals) Memory(totals);
     for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Cache(cache);
     findings_.Others();
+    Kinds();
     for (const PoolUse& pool : report_.pools) Pool(pool);
     NotObservedList();
     return canvas_.Take();
@@ -170,6 +171,20 @@ class Renderer {
     canvas_.Line(PadLeft(HumanBytes(static_cast<double>(share.bytes)), 11) + "  " +
                  PadLeft(Percent(whole == 0 ? 0 : static_cast<double>(share.bytes) / static_cast<double>(whole)), 7) +
                  "  " + PadLeft(Grouped(share.blocks), 7) + "  " + text);
+  }
+
+  void Kinds() {
+    if (!WorthTelling(report_.kinds)) return;
+    canvas_.Section("KINDS", "what was asked of the driver, by kind of memory");
+    canvas_.Dim("  live, at the end    at most   blocks  kind");
+    for (const KindUse& use : report_.kinds) {
+      const std::string live = use.live_blocks == 0 ? "0 B" : HumanBytes(static_cast<double>(use.live_bytes));
+      std::string text(KindPhrase(use.kind));
+      if (use.live_blocks_without_size != 0)
+        text += "; size not known of " + Plural(use.live_blocks_without_size, "block");
+      canvas_.Line(PadLeft(live, 18) + "  " + PadLeft(HumanBytes(static_cast<double>(use.peak_bytes)), 9) + "  " +
+                   PadLeft(Grouped(use.blocks), 7) + "  " + text);
+    }
   }
 
   void Pool(const PoolUse& pool) {
@@ -351,10 +366,9 @@ namespace {
 
 // PyTorch's own error, where the driver's refusal (told already) is not the same thing.
 std::string RefusalSummary(const Report& report, const TextOptions& options) {
-  if (std::any_of(report.failures.begin(), report.failures.end(),
-                  [](const Failure& failure) { 
-                    return failure.result == kOutOfMemoryResult && failure.outcome != FailureOutcome::kRecovered;
-                  })) {
+  if (std::any_of(report.failures.begin(), report.failures.end(), [](const Failure& failure) {
+        return failure.result == kOutOfMemoryResult && failure.outcome != FailureOutcome::kRecovered;
+      })) {
     return "";
   }
   for (const FrameworkCache& cache : report.framework_caches) {
