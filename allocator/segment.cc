@@ -14,6 +14,7 @@ SegmentUsage& SegmentUsage::operator+=(const SegmentUsage& other) {
   pinned += other.pinned;
   tail += other.tail;
   idle += other.idle;
+  waiting += other.waiting;
   return *this;
 }
 
@@ -26,6 +27,7 @@ SegmentUsage& SegmentUsage::operator-=(const SegmentUsage& other) {
   pinned -= other.pinned;
   tail -= other.tail;
   idle -= other.idle;
+  waiting -= other.waiting;
   return *this;
 }
 
@@ -60,7 +62,7 @@ SegmentUsage Segment::Usage() const {
   usage.pinned = pinned_ * block_bytes_;
   usage.ready = ready() * block_bytes_;
   usage.tail = bytes_ - capacity_ * block_bytes_;
-  usage.idle = idle() ? ChargedBytes(bytes_) : 0;
+  if (live_ == 0 && pinned_ == 0) (idle() ? usage.idle : usage.waiting) = ChargedBytes(bytes_);
   return usage;
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "allocator/release_watch.h"
 #include "allocator/stream_books.h"
 #include "allocator/stream_memory.h"
 #include "allocator/stream_pool.h"
@@ -45,9 +46,11 @@ class StreamLadder {
   void OpenContext(ContextId context);
   void ContextDestroyed(ContextId context);
   bool Owns(DeviceAddress address);
+  ReleaseWatch& watch() { return watch_; }
 
  private:
-  StreamAllocateOutcome AllocateAfterOutOfMemory(const StreamRequest& request, int device, DriverResult refusal);
+  StreamAllocateOutcome AllocateAfterOutOfMemory(const StreamRequest& request, int device,
+                                                 StreamAllocateOutcome outcome);
   bool ProbeOthers(const StreamRequest& request);
   void Ask(StreamProbe* probe);
   StreamAllocateOutcome Grow(const StreamRequest& request);
@@ -74,6 +77,7 @@ class StreamLadder {
   std::mutex mutex_;
   std::condition_variable left_;  // a driver call of ours in some stream is over
   StreamBooks books_;             // guarded by mutex_
+  ReleaseWatch watch_;
 };
 
 }  // namespace cuheap
