@@ -88,14 +88,17 @@ class Writer {
  private:
   Json ProcessOf() const {
     const Process& process = snapshot_.process;
-    return {{"pid", process.pid},
-            {"host", process.host},
-            {"executable", process.executable},
-            {"command_line", process.command_line},
-            {"start_realtime_ns", process.start_realtime_ns},
-            {"duration_ns", process.duration_ns},
-            {"end", snapshot_.completeness.end},
-            {"simulated", snapshot_.simulated}};
+    Json json = {{"pid", process.pid},
+                 {"host", process.host},
+                 {"executable", process.executable},
+                 {"command_line", process.command_line},
+                 {"start_realtime_ns", process.start_realtime_ns},
+                 {"duration_ns", process.duration_ns},
+                 {"end", snapshot_.completeness.end},
+                 {"simulated", snapshot_.simulated}};
+    if (snapshot_.completeness.exit_status) json["exit_status"] = *snapshot_.completeness.exit_status;
+    if (snapshot_.completeness.exit_signal) json["exit_signal"] = *snapshot_.completeness.exit_signal;
+    return json;
   }
 
   static Json ScopeOf(const Scope& scope) {

@@ -1,6 +1,7 @@
 #include "analysis/reports/report_text.h"
 
 #include <algorithm>
+#include <csignal>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,25 @@ std::string StepPhrase(const Report& report, std::int64_t time_ns) {
   if (step == 0) return "";
   if (step > report.steps.count()) return ", after the last step";
   return ", step " + Grouped(step);
+}
+
+// "SIGKILL (9)", "signal 40".
+std::string SignalName(std::uint32_t number) {
+  struct Named {
+    int number;
+    const char* name;
+  };
+  static constexpr Named kNames[] = {{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},
+                                     {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},
+                                     {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"},
+                                     {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
+                                     {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
+                                     {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"}};
+  for (const Named& named : kNames) {
+    if (static_cast<std::uint32_t>(named.number) == number)
+      return named.name + (" (" + std::to_string(number) + ")");
+  }
+  return "signal " + std::to_string(number);
 }
 
 constexpr std::uint64_t kFewBytes = std::uint64_t{1} << 20;
@@ -63,7 +83,7 @@ class Renderer {
     canvas_.Field("command", command);
     canvas_.Field("process",
                   std::to_string(process.pid) + " on " + process.host + ", " + HumanTime(process.duration_ns) + ", " +
-                      (snapshot_.completeness.end == "unknown" ? "end not known" : snapshot_.completeness.end) +
+                      EndPhrase() +
                       (snapshot_.cuheap_version.empty() ? "" : "; cuheap " + snapshot_.cuheap_version));
     for (const Device& device : snapshot_.devices) {
       canvas_.Field("device " + std::to_string(device.ordinal),
@@ -75,6 +95,16 @@ class Renderer {
       if (totals.scope.host && Negligible(totals))
         canvas_.Field("host memory", "at most " + BytesBoth(totals.peak_bytes) + " pinned");
     }
+  }
+
+  std::string EndPhrase() const {
+    const Completeness& complete = snapshot_.completeness;
+    if (complete.end == "unknown") return "end not known";
+    if (complete.exit_signal) return "killed by " + SignalName(*complete.exit_signal);
+    const std::string status = complete.exit_status ? " with status " + std::to_string(*complete.exit_status) : "";
+    if (complete.end == "quit") return "ended" + status + ", without its exit handlers";
+    if (complete.end == "killed") return "killed, or left by _exit";
+    return complete.end + status;
   }
 
   std::string StepsPhrase() const {
@@ -415,6 +445,7 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
   }
   for (const NotObserved& entry : report.not_observed) {
     if (entry.kind != ObservationKind::kLoss || entry.code == "running" || entry.code == "killed" ||
+        entry.code == "quit" ||
         entry.code == "end_unknown")
       continue;
     text += "\nincomplete: " + entry.text;
