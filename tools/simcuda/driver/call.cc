@@ -1,5 +1,8 @@
 #include "tools/simcuda/driver/call.h"
 
+#include <poll.h>
+#include <time.h>
+
 #include <cstdio>
 #include <cstring>
 #include <set>
@@ -77,6 +80,19 @@ Call::~Call() {
   if (!lock_.owns_lock()) return;
   current_call = outer_;
   ThreadLock() = nullptr;
+}
+
+void Call::SleepUnlocked(std::chrono::microseconds time, const sigset_t& program_mask) {
+  std::unique_lock<std::mutex>& lock = *ThreadLock();
+  Call* const call = current_call;
+  ThreadLock() = nullptr;
+  current_call = nullptr;
+  lock.unlock();
+  const timespec pause{time.count() / 1'000'000, time.count() % 1'000'000 * 1000};
+  ppoll(nullptr, 0, &pause, &program_mask);
+  lock.lock();
+  current_call = call;
+  ThreadLock() = &lock;
 }
 
 CUresult Call::Begin() {

@@ -10,6 +10,9 @@
 // without it.
 #pragma once
 
+#include <signal.h>
+
+#include <chrono>
 #include <mutex>
 
 #include "tools/simcuda/driver/cuda_api.h"
@@ -42,6 +45,11 @@ class Call {
 
   bool logging() const { return logging_; }
   const EntryInfo& info() const { return info_; }
+
+  // Gives the lock up for so long, with the signal mask that the program had. Nothing of the driver's is held
+  // meanwhile, so a signal handler may call CUDA, jump out of the wait for good, or the thread may be cancelled: what
+  // the vendor's driver does then is not documented, and ours must not be what fails first.
+  static void SleepUnlocked(std::chrono::microseconds time, const sigset_t& program_mask);
 
   // Whether the call that this thread is making treats stream 0 as the thread's own default stream.
   static bool PerThread();

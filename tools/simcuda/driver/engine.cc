@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "tools/simcuda/driver/call.h"
@@ -22,6 +23,22 @@ constexpr auto kPollInterval = std::chrono::microseconds(200);
 
 // How many such pauses a wait makes before it lets unrelated work run.
 constexpr int kPausesBeforeOthers = 25;
+
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace
 
@@ -172,7 +189,6 @@ void Engine::Complete(const std::shared_ptr<Work>& work) {
       std::erase_if(stream.context->streams, [&](const auto& other) { return other.get() == &stream; });
   }
   --pending_;
-  changed_.notify_all();
 }
 
 void Engine::Wait(const std::shared_ptr<Work>& work) { WaitAll({work}); }
@@ -181,6 +197,8 @@ void Engine::WaitAll(const std::vector<std::shared_ptr<Work>>& works) {
   const auto left = [&] {
     return std::any_of(works.begin(), works.end(), [](const auto& w) { return w && !w->done; });
   };
+  // A handler that ran while we hold the lock could make no call.
+  std::optional<SignalsBlocked> blocked;
   int pauses = 0;
   ++pass_;
   while (left()) {
@@ -195,12 +213,16 @@ void Engine::WaitAll(const std::vector<std::shared_ptr<Work>>& works) {
         continue;
       }
     }
-    Idle();
+    if (!blocked) blocked.emplace();
+    Call::SleepUnlocked(kPollInterval, blocked->before());
     ++pass_;
   }
 }
 
-void Engine::Idle() { changed_.wait_for(*ThreadLock(), kPollInterval); }
+void Engine::Pause() {
+  const SignalsBlocked blocked;
+  Call::SleepUnlocked(kPollInterval, blocked.before());
+}
 
 std::vector<std::shared_ptr<Work>> Engine::Pending(Stream& stream) {
   std::vector<std::shared_ptr<Work>> works;

@@ -45,7 +45,7 @@ class Engine {
   // Runs what brings `work` nearer and can run now; waits for nothing.
   void RunToward(const std::shared_ptr<Work>& work);
   // Gives the lock up for a moment: for a wait that this process's work alone does not end.
-  void Pause() { Idle(); }
+  void Pause();
   // What WaitStream waits for.
   std::vector<std::shared_ptr<Work>> Pending(Stream& stream);
 
@@ -66,8 +66,6 @@ class Engine {
   bool Runnable(const Work& work) const;
   void Execute(const std::shared_ptr<Work>& work);
   void Complete(const std::shared_ptr<Work>& work);
-  // Gives the lock up until something changes, or for a moment when work waits for a value in memory.
-  void Idle();
   void StartThreads();
   void RunHostFunctions();
   void RunOldWork();
@@ -83,7 +81,6 @@ class Engine {
   bool threads_started_ = false;
   std::vector<Stream*> busy_;  // streams with queued work
   std::deque<std::shared_ptr<Work>> host_queue_;
-  std::condition_variable changed_;     // some work is done
   std::condition_variable host_ready_;  // host_queue_ has work
   std::condition_variable old_ready_;   // work was queued
 };
