@@ -15,7 +15,7 @@ TYPEDEF_HEADERS = ("cudaTypedefs.h", "cudaEGLTypedefs.h", "cudaGLTypedefs.h", "c
 NAMES = re.compile(
     r"Mem(?!ory)|Memory|Malloc|Alloc|Array|Pool|Pointer|Ipc|Multicast|Graphics|BufferObject|EGLStream\w+Frame"
     r"|(Tex|Surf)(Object|Ref(Set|Get)(Address(?!Mode)|Array|MipmappedArray))|TensorMap|GetGlobal|GetManaged|AddressRange|Checkpoint"
-    r"|Register(?!\w*(Callback|Notification))|CtxSetLimit|CtxGetLimit|Ctx(Destroy|Reset|Release|Detach)|^cuGraph(Exec)?(AddNode|NodeSetParams)")
+    r"|Register|CtxSetLimit|CtxGetLimit|Ctx(Destroy|Reset|Release|Detach)|^cuGraph(Exec)?(AddNode|NodeSetParams)")
 
 # By value or behind a pointer. Handles and addresses of memory, and descriptions of it.
 TYPES = re.compile(
@@ -32,6 +32,10 @@ EXCEPTIONS = {
     "cuOccupancyAvailableDynamicSMemPerBlock": "a multiprocessor's own memory",
     "cuIpcGetEventHandle": "events, not memory",
     "cuIpcOpenEventHandle": "events, not memory",
+    "cuDeviceRegisterAsyncNotification": "a callback",
+    "cuDeviceUnregisterAsyncNotification": "a callback",
+    "cuLogsRegisterCallback": "a callback",
+    "cuLogsUnregisterCallback": "a callback",
     "cuLogsDumpToMemory": "the driver's log, into a buffer of the program",
 }
 

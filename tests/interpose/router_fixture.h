@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "interpose/handlers.h"
-#include "interpose/handlers_external.h"
 #include "interpose/handlers_identity.h"
 #include "interpose/handlers_memory.h"
 #include "interpose/handlers_streams.h"

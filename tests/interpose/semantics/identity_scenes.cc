@@ -40,8 +40,6 @@ std::string Meaning(CUpointer_attribute attribute, unsigned long long value, con
       return value != 0 ? "some" : "none";
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return value == 0 ? "none" : value == reinterpret_cast<std::uintptr_t>(known.pool) ? "default" : "other";
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return "";  // whether a block that shares its segment is: the tests of IPC
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return value <= known.base ? "before" : "other";
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
