@@ -384,22 +384,4 @@ std::size_t PoolState::IdleBytes(int device) const {
   return 0;
 }
 
-std::size_t PoolState::WaitingBytes(int device) const {
-  for (const auto& [id, totals] : devices_) {
-    if (id == device) return totals->usage.waiting;
-  }
-  return 0;
-}
-
-std::vector<ContextId> PoolState::ContextsWithWaitingSlabs(std::optional<int> device) const {
-  std::vector<ContextId> waiting;
-  for (const auto& [id, context] : contexts_) {
-    if (device.has_value() && context->device != *device) continue;
-    if (context->usage.waiting != 0) waiting.push_back(id);
-  }
-  if (!waiting.empty() && clock_.peers()) return clock_.Contexts();
-  std::sort(waiting.begin(), waiting.end());
-  return waiting;
-}
-
 }  // namespace cuheap

@@ -131,9 +131,6 @@ class PoolState {
   SyncPoolStats Stats() const { return total_.ToStats(); }
   SyncPoolStats Stats(int device) const;
   std::size_t IdleBytes(int device) const;
-  std::size_t WaitingBytes(int device) const;  // slabs that a synchronisation would make idle
-  // The contexts that such a synchronisation would have to cover; of one device, or of all.
-  std::vector<ContextId> ContextsWithWaitingSlabs(std::optional<int> device) const;
 
  private:
   PoolContext* FindContext(ContextId context) const;

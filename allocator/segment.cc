@@ -14,7 +14,6 @@ SegmentUsage& SegmentUsage::operator+=(const SegmentUsage& other) {
   pinned += other.pinned;
   tail += other.tail;
   idle += other.idle;
-  waiting += other.waiting;
   return *this;
 }
 
@@ -27,7 +26,6 @@ SegmentUsage& SegmentUsage::operator-=(const SegmentUsage& other) {
   pinned -= other.pinned;
   tail -= other.tail;
   idle -= other.idle;
-  waiting -= other.waiting;
   return *this;
 }
 
@@ -62,7 +60,7 @@ SegmentUsage Segment::Usage() const {
   usage.pinned = pinned_ * block_bytes_;
   usage.ready = ready() * block_bytes_;
   usage.tail = bytes_ - capacity_ * block_bytes_;
-  if (live_ == 0 && pinned_ == 0) (idle() ? usage.idle : usage.waiting) = ChargedBytes(bytes_);
+  usage.idle = idle() ? ChargedBytes(bytes_) : 0;
   return usage;
 }
 

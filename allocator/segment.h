@@ -43,8 +43,7 @@ struct BlockRecord {
 // What a segment, or any set of them, holds; in bytes.
 struct SegmentUsage {
   std::size_t reserved = 0, active = 0, requested = 0, quarantined = 0, ready = 0, pinned = 0, tail = 0;
-  std::size_t idle = 0;     // could be given back to the driver now
-  std::size_t waiting = 0;  // slabs that could be, once their freed blocks are proven unused
+  std::size_t idle = 0;  // could be given back to the driver now
 
   // Unsigned and wrapping: sums of differences come out right.
   SegmentUsage& operator+=(const SegmentUsage& other);

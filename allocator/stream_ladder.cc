@@ -6,8 +6,6 @@
 namespace cuheap {
 namespace {
 
-// How often a request tries again after memory went back: each time another thread may have been faster.
-constexpr int kReleaseAttempts = 100;
 constexpr std::size_t kLargest = std::size_t{1} << 47;  // bytes: more than any device has
 
 constexpr std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -37,31 +35,29 @@ StreamAllocateOutcome StreamLadder::Allocate(StreamPoolId id, const StreamRef& s
     if (block.has_value()) return {kDriverSuccess, *block, StreamSource::kProven};
   }
   const StreamAllocateOutcome grown = Grow(request);
-  return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, device, grown) : grown;
+  return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, device, grown.result) : grown;
 }
 
 StreamAllocateOutcome StreamLadder::AllocateAfterOutOfMemory(const StreamRequest& request, int device,
-                                                             StreamAllocateOutcome outcome) {
+                                                             DriverResult refusal) {
+  StreamAllocateOutcome outcome{refusal, {}, StreamSource::kDriver};
   const std::size_t wanted = RoundUp(request.rounded, kStreamPage);
   const auto take = [&](bool elsewhere) {
     return Locked([&](StreamBooks& books) {
       return elsewhere ? books.TryTakeElsewhere(request) : books.TryTake(request, /*drain=*/true);
     });
   };
-  std::uint64_t releases = 0;  // whether memory has come back since the refusal is not known: one more try at least
   for (const bool waited : {false, true}) {
     if (waited && WaitForContexts(device)) {
       if (const auto block = take(false)) return {kDriverSuccess, *block, StreamSource::kAfterWait};
     }
-    // First only as much as is asked for: what stays saves later driver calls. What goes back may be another thread's
-    // before it is ours, so this ends when there is nothing left to give back, not after one try.
-    for (int attempt = 0; attempt < kReleaseAttempts; ++attempt) {
-      if (ReleaseIdle(device, attempt == 0 ? wanted : 0) == 0) {
-        if (attempt == 0) continue;
-        // What a synchronisation asks for, a release threshold for example, may have given memory back before we can.
-        if (!watch_.ChangedSince(releases)) break;
-      }
-      releases = watch_.ended();
+    // What a synchronisation asks for, a release threshold for example, may have given idle memory back to the driver
+    // before we can: then there is nothing left to release, yet room to grow.
+    bool room = waited;
+    // First only as much as is asked for: what stays saves later driver calls.
+    for (const std::size_t bytes : {wanted, std::size_t{0}}) {
+      if (ReleaseIdle(device, bytes) == 0 && !room) continue;
+      room = false;
       outcome = Grow(request);
       if (outcome.result != kDriverOutOfMemory) return outcome;
     }
@@ -200,11 +196,9 @@ DriverResult StreamLadder::MapPages(StreamPoolId pool, int device, const StreamB
   }
   if (result.ok()) result = Grant(pool, device, space.address, space.bytes);
   at = space.address;
-  if (!result.ok()) watch_.Begin(chunks->size());
   for (const StreamChunk& chunk : *chunks) {
     if (!result.ok()) {
       *stuck |= !UnmapChunk(at, chunk);
-      watch_.End();
     } else if (observer_ != nullptr) {
       observer_->StreamSegmentAllocated(device, at, chunk.bytes);
     }
@@ -274,7 +268,6 @@ std::size_t StreamLadder::ReleaseIdle(std::optional<int> device, std::size_t wan
         for (std::size_t i = from; i < detached.size(); ++i) sum += detached[i].chunk.bytes;
       }
     });
-    watch_.Begin(detached.size());
   });
   return GiveBack(detached);
 }
@@ -291,7 +284,6 @@ std::size_t StreamLadder::TrimTo(StreamPoolId id, std::size_t keep) {
       const std::size_t held = stats.reserved - stats.moving;
       if (held > keep) arena->DetachIdle(held - keep, &detached);
     }
-    watch_.Begin(detached.size());
   });
   return GiveBack(detached);
 }
@@ -310,7 +302,6 @@ std::size_t StreamLadder::GiveBack(const std::vector<StreamDetached>& detached) 
       observer_->StreamSegmentAllocated(device, address, item.chunk.bytes);
     }
     Locked([&](StreamBooks&) { item.arena->FinishDetach(item, unmapped); });
-    watch_.End();
   }
   return sum;
 }
@@ -410,8 +401,9 @@ void StreamLadder::CloseContext(ContextId context) {
   std::unique_lock lock(mutex_);
   const std::vector<StreamId> streams = books_.StreamsOf(context);
   for (const StreamId id : streams) books_.gates().Close(id);
-  left_.wait(
-      lock, [&] { return std::all_of(streams.begin(), streams.end(), [&](StreamId id) { return books_.Quiet(id); }); });
+  left_.wait(lock, [&] {
+    return std::all_of(streams.begin(), streams.end(), [&](StreamId id) { return books_.Quiet(id); });
+  });
 }
 
 void StreamLadder::OpenContext(ContextId context) {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "allocator/release_watch.h"
 #include "allocator/stream_books.h"
 #include "allocator/stream_memory.h"
 #include "allocator/stream_pool.h"
@@ -46,11 +45,9 @@ class StreamLadder {
   void OpenContext(ContextId context);
   void ContextDestroyed(ContextId context);
   bool Owns(DeviceAddress address);
-  ReleaseWatch& watch() { return watch_; }
 
  private:
-  StreamAllocateOutcome AllocateAfterOutOfMemory(const StreamRequest& request, int device,
-                                                 StreamAllocateOutcome outcome);
+  StreamAllocateOutcome AllocateAfterOutOfMemory(const StreamRequest& request, int device, DriverResult refusal);
   bool ProbeOthers(const StreamRequest& request);
   void Ask(StreamProbe* probe);
   StreamAllocateOutcome Grow(const StreamRequest& request);
@@ -77,7 +74,6 @@ class StreamLadder {
   std::mutex mutex_;
   std::condition_variable left_;  // a driver call of ours in some stream is over
   StreamBooks books_;             // guarded by mutex_
-  ReleaseWatch watch_;
 };
 
 }  // namespace cuheap

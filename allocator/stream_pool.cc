@@ -140,8 +140,6 @@ std::size_t StreamPool::ReleaseIdle(std::optional<int> device, std::size_t wante
   return impl_->disabled() ? 0 : impl_->ReleaseIdle(device, wanted);
 }
 
-ReleaseWatch& StreamPool::releases() { return impl_->watch(); }
-
 bool StreamPool::FreeAddressSpace() { return !impl_->disabled() && impl_->FreeAddressSpace(); }
 
 std::size_t StreamPool::IdleBytes(int device) const {

@@ -31,7 +31,6 @@
 #include <optional>
 
 #include "allocator/driver_result.h"
-#include "allocator/release_watch.h"
 #include "allocator/stream_memory.h"
 #include "allocator/stream_types.h"
 #include "allocator/types.h"
@@ -57,8 +56,8 @@ class StreamPool {
 
   // ---- pools ----
 
-  // An empty pool on the device, holding at most max_bytes (0: no limit). Makes no driver call. expects_much: it may
-  // come to hold most of the device's memory, so address space is taken generously.
+  // An empty pool on the device, holding at most max_bytes (0: no limit). Makes no driver call. expects_much: it may come
+  // to hold most of the device's memory, so address space is taken generously.
   StreamPoolId AddPool(int device, std::size_t max_bytes, bool expects_much = false);
   // No more allocations; its memory goes back as blocks are freed. Source: cuMemPoolDestroy.
   void DestroyPool(StreamPoolId pool);
@@ -115,8 +114,6 @@ class StreamPool {
   std::size_t ReleaseIdle(std::optional<int> device = std::nullopt, std::size_t wanted = 0);
   // Gives address space back in which there is no memory: also what ReleaseIdle emptied. True if there was any.
   bool FreeAddressSpace();
-  // Pages on their way back to the driver, by whoever gives them back. Not to be used in a forked child.
-  ReleaseWatch& releases();
   // What ReleaseIdle could give back now.
   std::size_t IdleBytes(int device) const;
   StreamPoolStats DeviceStats(std::optional<int> device) const;

@@ -9,12 +9,6 @@
 #include "allocator/pool_state.h"
 
 namespace cuheap {
-namespace {
-
-// How often a request tries again after memory went back: each time another thread may have been faster.
-constexpr int kReleaseAttempts = 100;
-
-}  // namespace
 
 // The lock, the driver and the ladder over PoolState. Every member that calls out (memory_, observer_) does so between
 // critical sections, never within one: see Note [Who holds an address] for what makes that safe.
@@ -25,8 +19,6 @@ class SyncPool::Impl {
 
   AllocateOutcome Allocate(ContextId context, int device, std::size_t bytes);
   std::size_t ReleaseIdle(std::optional<int> device, std::size_t wanted);
-  std::size_t ReleaseAfterWaiting(std::optional<int> device);
-  ReleaseWatch& watch() { return watch_; }
   std::optional<PoolBlock> Disown(DeviceAddress address);
   void ContextDestroying(ContextId context);
   void ContextDestroyed(ContextId context);
@@ -43,7 +35,7 @@ class SyncPool::Impl {
   void Disable() { disabled_.store(true, std::memory_order_relaxed); }
 
  private:
-  AllocateOutcome AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal, std::uint64_t releases);
+  AllocateOutcome AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal);
   AllocateOutcome Grow(const PoolRequest& request);
   bool Synchronize(const PoolRequest& request);
   bool SynchronizeContext(ContextId context, int device);
@@ -57,7 +49,6 @@ class SyncPool::Impl {
   std::mutex mutex_;
   std::condition_variable left_;  // a driver call of ours in some context is over
   PoolState state_;               // guarded by mutex_
-  ReleaseWatch watch_;
 };
 
 AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::size_t bytes) {
@@ -69,27 +60,19 @@ AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::siz
     return taken;
   });
   if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kReady};
-  const std::uint64_t releases = watch_.ended();
   const AllocateOutcome grown = Grow(request);
-  return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, grown.result, releases) : grown;
+  return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, grown.result) : grown;
 }
 
-AllocateOutcome SyncPool::Impl::AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal,
-                                                         std::uint64_t releases) {
+AllocateOutcome SyncPool::Impl::AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal) {
   AllocateOutcome outcome{refusal, {}, AllocationSource::kDriver};
   if (Synchronize(request)) {
     const std::optional<PoolBlock> block = Locked([&](PoolState& state) { return state.TryTake(request); });
     if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kAfterSynchronization};
   }
-  // First only as much as is asked for: what stays cached saves later driver calls. What goes back may be another
-  // thread's before it is ours, so this ends when there is nothing left to give back, not after one try.
-  for (int attempt = 0; attempt < kReleaseAttempts; ++attempt) {
-    const std::size_t wanted = attempt == 0 ? request.segment_bytes : 0;
-    if (ReleaseIdle(request.device, wanted) == 0) {
-      if (attempt == 0) continue;
-      if (!watch_.ChangedSince(releases)) break;
-    }
-    releases = watch_.ended();
+  // First only as much as is asked for: what stays cached saves later driver calls.
+  for (const std::size_t wanted : {request.segment_bytes, std::size_t{0}}) {
+    if (ReleaseIdle(request.device, wanted) == 0) continue;
     outcome = Grow(request);
     if (outcome.result != kDriverOutOfMemory) return outcome;
   }
@@ -153,27 +136,14 @@ bool SyncPool::Impl::SynchronizeContext(ContextId context, int device) {
 }
 
 std::size_t SyncPool::Impl::ReleaseIdle(std::optional<int> device, std::size_t wanted) {
-  std::vector<DetachedSegment> idle = Locked([&](PoolState& state) {
-    std::vector<DetachedSegment> taken = state.TakeIdle(device, wanted);
-    watch_.Begin(taken.size());
-    return taken;
-  });
+  std::vector<DetachedSegment> idle = Locked([&](PoolState& state) { return state.TakeIdle(device, wanted); });
   std::size_t released = 0;
   for (DetachedSegment& detached : idle) {
     const ContextId context = detached.notice.context;
     FreeDetached(std::move(detached), &released);
-    watch_.End();
     Leave(context);
   }
   return released;
-}
-
-std::size_t SyncPool::Impl::ReleaseAfterWaiting(std::optional<int> device) {
-  const std::vector<ContextId> contexts =
-      Locked([&](PoolState& state) { return state.ContextsWithWaitingSlabs(device); });
-  bool any = false;
-  for (const ContextId context : contexts) any |= SynchronizeContext(context, device.value_or(0));
-  return any ? ReleaseIdle(device, 0) : 0;
 }
 
 void SyncPool::Impl::FreeDetached(DetachedSegment detached, std::size_t* released) {
@@ -253,17 +223,6 @@ void SyncPool::EndSynchronize(ContextId context, SyncTicket ticket, bool success
 }
 
 std::size_t SyncPool::ReleaseIdle() { return impl_->disabled() ? 0 : impl_->ReleaseIdle(std::nullopt, 0); }
-
-std::size_t SyncPool::ReleaseAfterWaiting(std::optional<int> device) {
-  return impl_->disabled() ? 0 : impl_->ReleaseAfterWaiting(device);
-}
-
-ReleaseWatch& SyncPool::releases() { return impl_->watch(); }
-
-std::size_t SyncPool::WaitingBytes(int device) const {
-  if (impl_->disabled()) return 0;
-  return impl_->Locked([&](PoolState& state) { return state.WaitingBytes(device); });
-}
 
 std::size_t SyncPool::IdleBytes(int device) const {
   if (impl_->disabled()) return 0;

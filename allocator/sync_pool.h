@@ -48,7 +48,6 @@
 
 #include "allocator/device_memory.h"
 #include "allocator/driver_result.h"
-#include "allocator/release_watch.h"
 #include "allocator/sync_pool_types.h"
 #include "allocator/types.h"
 
@@ -77,10 +76,10 @@ class SyncPool {
   // Serves `bytes` (> 0) in the calling thread's current context, which must be `context` on `device`.
   // Ladder on a miss: ready blocks (quarantined ones whose ticket has completed among them) -> the driver -> if that
   // reported out of memory: one bounded synchronisation, if anything in quarantine could become useful by it -> ready
-  // blocks -> give back idle segments of the device, first as many as are asked for, then all -> the driver, as often
-  // as anything goes back, by this thread or another -> the driver for the exact size instead of a slab -> the driver's
-  // error, unchanged. Any other error ends the ladder at once. Growth is one slab or one dedicated segment. Errors:
-  // kDriverInvalidValue for 0 bytes (as cuMemAlloc), and in a forked child; otherwise the driver's.
+  // blocks -> give back idle segments of the device, first as many as are asked for, then all -> the driver -> the
+  // driver for the exact size instead of a slab -> the driver's error, unchanged. Any other error ends the ladder at
+  // once. Growth is one slab or one dedicated segment. Errors:  kDriverInvalidValue for 0 bytes (as cuMemAlloc), and in
+  // a forked child; otherwise the driver's.
   AllocateOutcome Allocate(ContextId context, int device, std::size_t bytes);
 
   // Puts the block that begins at `address` into quarantine. Needs no current context, makes no driver call, cannot
@@ -97,16 +96,9 @@ class SyncPool {
   // (the native free of a block that its owner has freed is always legal), slabs once no block of theirs is in
   // quarantine. Returns the bytes given back.
   std::size_t ReleaseIdle();
-  // The same after one bounded synchronisation of each context in which slabs wait whose blocks are all freed: what the
-  // native frees of those blocks would have cost. Of one device, or of all. 0 if there are none, or nothing was proven.
-  std::size_t ReleaseAfterWaiting(std::optional<int> device);
-  // Segments on their way back to the driver, by whoever gives them back. Not to be used in a forked child.
-  ReleaseWatch& releases();
-  // What ReleaseIdle() could give back now on the device, in bytes as the driver charges them (ChargedBytes): counted
-  // as free by cuMemGetInfo.
+  // What ReleaseIdle() could give back now on the device, in bytes as the driver charges them (ChargedBytes): counted as
+  // free by cuMemGetInfo.
   std::size_t IdleBytes(int device) const;
-  // What ReleaseAfterWaiting() could give back beside that. It counts as free too: natively it is, at once.
-  std::size_t WaitingBytes(int device) const;
 
   // The live block that contains the address, whole range [address, address + bytes).
   std::optional<PoolBlock> Find(DeviceAddress address) const;

@@ -185,14 +185,6 @@ AllocationKind FromJournal(journal::AllocationKind kind) {
       return AllocationKind::kPoolSegment;
     case From::kTensor:
       return AllocationKind::kTensor;
-    case From::kMulticast:
-      return AllocationKind::kMulticast;
-    case From::kExternal:
-      return AllocationKind::kExternal;
-    case From::kExternalArray:
-      return AllocationKind::kExternalArray;
-    case From::kImportedVirtual:
-      return AllocationKind::kImportedVirtual;
     case From::kHostPinned:
       return AllocationKind::kHostPinned;
     case From::kHostRegistered:

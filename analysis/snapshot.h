@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,11 +88,7 @@ enum class AllocationKind : std::uint8_t {
   kHostPinned,
   kHostRegistered,
   kHostVirtual,
-  kTensor,           // handed out by a framework from its own cache, which lies in memory of other kinds
-  kMulticast,        // an object over memory of other kinds
-  kExternal,         // of another interface: external memory's buffers, graphics resources
-  kExternalArray,    // ... mapped as a mipmapped array
-  kImportedVirtual,  // of another process, by a shared handle
+  kTensor,  // handed out by a framework from its own cache, which lies in memory of other kinds
 };
 bool IsDeviceMemory(AllocationKind kind);  // counts against a device: kDevice..kVirtual and kModuleData
 
@@ -145,7 +142,12 @@ struct Note {
 // How complete the record is: every loss is a number that a report must show.
 struct Completeness {
   std::uint64_t events_overwritten = 0, events_dropped = 0, live_dropped = 0, stacks_failed = 0;
-  std::string end = "unknown";  // "exited" (reached its exit handlers), "killed", "running", "executed" (by exec)
+  // "exited" (reached its exit handlers), "quit" (ended by itself, but not through them: _exit, quick_exit, exec of a
+  // program without CUDA), "killed" (by a signal; or "quit", if nobody knows how it ended), "running", "executed".
+  std::string end = "unknown";
+  // As whoever started the process was told: one of the two, or neither if nobody was.
+  std::optional<std::uint32_t> exit_status = {};
+  std::optional<std::uint32_t> exit_signal = {};
   bool events_complete() const { return events_overwritten == 0 && events_dropped == 0; }
 };
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,11 @@ Field Optional(Field field) {
 template <typename Value>
 Field Scalar(const char* name, Value& value) {
   return {name, [&value](JsonReader& in) { return in.Read(value); }};
+}
+// A member that is left out where there is no value.
+template <typename Value>
+Field Present(const char* name, std::optional<Value>& value) {
+  return {name, [&value](JsonReader& in) { return in.Read(value.emplace()); }};
 }
 template <typename Value>
 Field Array(const char* name, std::vector<Value>& values) {
@@ -128,7 +134,9 @@ std::vector<Field> FieldsOf(Process& process) {
 std::vector<Field> FieldsOf(Completeness& completeness) {
   return {Scalar("end", completeness.end), Scalar("events_overwritten", completeness.events_overwritten),
           Scalar("events_dropped", completeness.events_dropped), Scalar("live_dropped", completeness.live_dropped),
-          Scalar("stacks_failed", completeness.stacks_failed)};
+          Scalar("stacks_failed", completeness.stacks_failed),
+          Optional(Present("exit_status", completeness.exit_status)),
+          Optional(Present("exit_signal", completeness.exit_signal))};
 }
 
 std::vector<Field> FieldsOf(WordLists& words) {

@@ -8,11 +8,10 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 constexpr std::array kFrameKinds = {"none"sv, "native"sv, "python"sv};
-constexpr std::array kAllocationKinds = {
-    "none"sv,        "device"sv,       "pitched"sv,         "managed"sv,         "stream_ordered"sv,
-    "from_pool"sv,   "array"sv,        "mipmapped_array"sv, "virtual"sv,         "imported"sv,
-    "module_data"sv, "pool_segment"sv, "host_pinned"sv,     "host_registered"sv, "host_virtual"sv,
-    "tensor"sv,      "multicast"sv,    "external"sv,        "external_array"sv,  "imported_virtual"sv};
+constexpr std::array kAllocationKinds = {"none"sv,           "device"sv,          "pitched"sv,     "managed"sv,
+                                         "stream_ordered"sv, "from_pool"sv,       "array"sv,       "mipmapped_array"sv,
+                                         "virtual"sv,        "imported"sv,        "module_data"sv, "pool_segment"sv,
+                                         "host_pinned"sv,    "host_registered"sv, "host_virtual"sv,  "tensor"sv};
 constexpr std::array kAllocators = {"program"sv, "pytorch"sv, "cuheap"sv};
 constexpr std::array kEventTypes = {"none"sv,
                                     "allocate"sv,
@@ -30,7 +29,7 @@ constexpr std::array kEventTypes = {"none"sv,
 
 // A value added to an enum without its word would be written as "unknown".
 static_assert(kFrameKinds.size() == static_cast<std::size_t>(FrameKind::kPython) + 1);
-static_assert(kAllocationKinds.size() == static_cast<std::size_t>(AllocationKind::kImportedVirtual) + 1);
+static_assert(kAllocationKinds.size() == static_cast<std::size_t>(AllocationKind::kTensor) + 1);
 static_assert(kAllocators.size() == static_cast<std::size_t>(Allocator::kCuheap) + 1);
 static_assert(kEventTypes.size() == static_cast<std::size_t>(EventType::kUnmap) + 1);
 

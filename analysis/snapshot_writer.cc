@@ -113,11 +113,14 @@ Json ToJson(const Process& process) {
 }
 
 Json ToJson(const Completeness& completeness) {
-  return {{"end", completeness.end},
-          {"events_overwritten", completeness.events_overwritten},
-          {"events_dropped", completeness.events_dropped},
-          {"live_dropped", completeness.live_dropped},
-          {"stacks_failed", completeness.stacks_failed}};
+  Json json = {{"end", completeness.end},
+               {"events_overwritten", completeness.events_overwritten},
+               {"events_dropped", completeness.events_dropped},
+               {"live_dropped", completeness.live_dropped},
+               {"stacks_failed", completeness.stacks_failed}};
+  if (completeness.exit_status) json["exit_status"] = *completeness.exit_status;
+  if (completeness.exit_signal) json["exit_signal"] = *completeness.exit_signal;
+  return json;
 }
 
 Json ToJson(const Device& device) {

@@ -11,25 +11,4 @@
 #define __CUDA_API_VERSION_INTERNAL  // the toolkit's own switch for this
 #include <cuda.h>
 
-// Functions of later toolkits than the one that this is built with; their types are older. A driver that lacks them
-// never leads to our hooks. Source: cuda.h of CUDA 13.1 and 13.2.
-extern "C" {
-#if CUDA_VERSION < 13010
-CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t multicast_offset,
-                               CUmemGenericAllocationHandle memory, size_t memory_offset, size_t bytes,
-                               unsigned long long flags);
-CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t multicast_offset,
-                                CUdeviceptr address, size_t bytes, unsigned long long flags);
-#endif
-#if CUDA_VERSION < 13020
-CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUmemcpyAttributes* attributes,
-                                     CUstream stream);
-CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                          CUmemcpyAttributes* attributes, CUstream stream);
-CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP* operation, unsigned long long flags, CUstream stream);
-CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP* operation, unsigned long long flags,
-                                            CUstream stream);
-#endif
-}  // extern "C"
-
 #endif  // CUHEAP_INTERPOSE_CUDA_API_H_

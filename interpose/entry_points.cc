@@ -6,7 +6,6 @@
 #include "interpose/cuda_api.h"
 #include "interpose/driver_table.h"
 #include "interpose/handlers.h"
-#include "interpose/handlers_external.h"
 #include "interpose/handlers_identity.h"
 #include "interpose/handlers_memory.h"
 #include "interpose/handlers_streams.h"

@@ -113,18 +113,16 @@ template <>
 struct Handler<Effect::kMemoryInfo> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, std::size_t* free_bytes, std::size_t* total_bytes) {
-    // Whether an output may be missing is the driver's to say; what it accepts is answered.
     std::size_t free_now = 0;
     std::size_t total = 0;
-    const CUresult result =
-        router.Forward(real, free_bytes != nullptr ? &free_now : nullptr, total_bytes != nullptr ? &total : nullptr);
+    if (free_bytes == nullptr || total_bytes == nullptr) return router.Forward(real, free_bytes, total_bytes);
+    const CUresult result = router.Forward(real, &free_now, &total);
     if (result != CUDA_SUCCESS) return result;
-    if (total_bytes != nullptr) *total_bytes = total;
-    if (free_bytes == nullptr) return result;
-    // What the pool would give back to any call that needs it is as good as free.
     const Place place = router.Where();
-    const std::size_t idle = place.valid() ? router.IdleBytes(place.device) : 0;
-    *free_bytes = total_bytes != nullptr ? std::min(free_now + idle, total) : free_now + idle;
+    // What the pool would give back to any call that needs it is as good as free.
+    if (place.valid()) free_now = std::min(free_now + router.IdleBytes(place.device), total);
+    *free_bytes = free_now;
+    *total_bytes = total;
     return result;
   }
 };
@@ -255,8 +253,8 @@ struct Handler<Effect::kRangeHandle> {
   }
 };
 
-// Only mapped memory has a handle, and the driver's own word on memory of cuMemAlloc comes first: where it refuses, so
-// do we; where it gives one, a packed block's would be its neighbours' too.
+// Only mapped memory has a handle, and the driver's own word on memory of cuMemAlloc comes first: where it refuses, so do
+// we; where it gives one, a packed block's would be its neighbours' too.
 template <>
 struct Handler<Effect::kRetainPhysical> {
   template <class Real>

@@ -189,8 +189,7 @@ struct Handler<Effect::kImportPhysical> {
   template <class Real, class Type>
   static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* out, void* os_handle,
                        Type type) {
-    // How much it is, nobody tells.
-    const auto kind = journal::AllocationKind::kImportedVirtual;
+    const auto kind = journal::AllocationKind::kImported;
     const auto fill = [&](recorder::Allocation& allocation, bool made) { allocation.address = made ? *out : 0; };
     const CUresult result = ForwardAllocation(router, kind, fill, real, out, os_handle, type);
     if (result == CUDA_SUCCESS) router.physical().Created(*out, kind);
@@ -292,6 +291,19 @@ struct Handler<Effect::kImportPoolPointer> {
       allocation.bytes = made ? router.DriverRange(*out) : 0;
     };
     return ForwardAllocation(router, journal::AllocationKind::kImported, fill, real, out, pool, data);
+  }
+};
+
+template <>
+struct Handler<Effect::kMapExternal> {
+  template <class Real>
+  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUexternalMemory memory,
+                       const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* buffer) {
+    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+      allocation.address = made ? *out : 0;
+      allocation.bytes = buffer != nullptr ? buffer->size : 0;
+    };
+    return ForwardAllocation(router, journal::AllocationKind::kImported, fill, real, out, memory, buffer);
   }
 };
 

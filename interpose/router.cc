@@ -94,35 +94,15 @@ void Router::PassThrough(CUresult reason) {
   recorder::Note(journal::NoteCode::kPassThrough, text, static_cast<std::uint64_t>(reason));
 }
 
-bool Router::GiveBackIdle(bool addresses_count) {
+bool Router::GiveBackIdle() {
   if (pool_ == nullptr || captures_.AnyOpen()) return false;
   bool any = pool_->ReleaseIdle() != 0;
-  if (streams_ == nullptr) return any;
-  any |= streams_->pool().ReleaseIdle() != 0;
-  // Address space can be what the driver is short of. A request that fails may reserve it anew each time.
-  return (streams_->pool().FreeAddressSpace() && addresses_count) || any;
-}
-
-bool Router::Rescue::Again() {
-  constexpr int kAttempts = 100;  // what goes back may be another thread's before it is ours
-  SyncPool* const pool = router_.pool();
-  if (pool == nullptr || router_.captures_.AnyOpen() || ++attempts_ > kAttempts) return false;
-  bool gone_back = router_.GiveBackIdle(/*addresses_count=*/attempts_ == 1);
-  // Whether another thread's release came before the call or after it is not known the first time.
-  StreamPool* const streams = router_.streams_ != nullptr ? &router_.streams_->pool() : nullptr;
-  if (!gone_back) gone_back = pool->releases().ChangedSince(releases_);
-  if (!gone_back && streams != nullptr) gone_back = streams->releases().ChangedSince(stream_releases_);
-  if (!gone_back && !waited_ && !router_.passing_through()) {
-    waited_ = true;
-    gone_back = pool->ReleaseAfterWaiting(std::nullopt) != 0;
-  }
-  releases_ = pool->releases().ended();
-  if (streams != nullptr) stream_releases_ = streams->releases().ended();
-  return gone_back;
+  if (streams_ != nullptr) any |= GiveBackIdleOfStreams(std::nullopt);
+  return any;
 }
 
 std::size_t Router::IdleBytes(int device) const {
-  return (pool_ != nullptr ? pool_->IdleBytes(device) + pool_->WaitingBytes(device) : 0) +
+  return (pool_ != nullptr ? pool_->IdleBytes(device) : 0) +
          (streams_ != nullptr ? streams_->pool().IdleBytes(device) : 0);
 }
 
@@ -173,10 +153,8 @@ bool Router::BeginsLiveBlock(CUdeviceptr address) const {
 CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, recorder::Allocation& allocation) {
   ContextSeen(place.context);
   AllocateOutcome served = pool_->Allocate(place.context, place.device, bytes);
-  if (served.result == kDriverOutOfMemory && streams_ != nullptr) {  // what the other pool keeps is no reason to fail
-    for (Rescue rescue(*this); served.result == kDriverOutOfMemory && rescue.Again();) {
-      served = pool_->Allocate(place.context, place.device, bytes);
-    }
+  if (served.result == kDriverOutOfMemory && streams_ != nullptr && GiveBackIdleOfStreams(place.device)) {
+    served = pool_->Allocate(place.context, place.device, bytes);
     if (served.result.ok()) recorder::Count(journal::Counter::kOutOfMemoryRescues);
   }
   RecordPoolState(place.device);
@@ -195,12 +173,9 @@ CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, 
 
 std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t stream, bool may_wait) {
   if (pool_ == nullptr || address == 0 || !pool_->Owns(address)) return std::nullopt;
-  // A free in a stream happens in the stream's context, of which the caller has asked: none need be current.
-  if (may_wait) {
-    const Place place = Where();
-    if (place.result != CUDA_SUCCESS) return place.result;
-    if (place.context == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  }
+  const Place place = Where();
+  if (place.result != CUDA_SUCCESS) return place.result;
+  if (place.context == 0) return CUDA_ERROR_INVALID_CONTEXT;
   // Recorded first: once the pool has it, another thread may be given the address.
   const recorder::FreeToken token = Freeing(address, stream, journal::AllocationKind::kNone);
   // What was captured with this address may be replayed as long as the graph lives.

@@ -29,7 +29,6 @@
 #include "interpose/exposed_book.h"
 #include "interpose/free_barrier.h"
 #include "interpose/hook_list.h"
-#include "interpose/graphics_book.h"
 #include "interpose/import_book.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/physical_book.h"
@@ -69,7 +68,6 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   FreeBarrier& barrier() { return barrier_; }
   PhysicalBook& physical() { return physical_; }
   ImportBook& imports() { return imports_; }
-  GraphicsBook& graphics() { return graphics_; }
   ContextBook& contexts() { return contexts_; }
   ExposedBook& exposed() { return exposed_; }
   // Null in observe mode. In pass-through it stays, for the blocks that the program still holds.
@@ -86,31 +84,16 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   CUresult Forward(Real real, Args... args) {
     return Observe(real(args...));
   }
-  // The same; if the driver has no memory, once more after the pool gave its idle segments back, and once more after a
-  // bounded wait for those that are freed but not proven unused.
+  // The same; if the driver has no memory, once more after the pool gave its idle segments back.
   template <class Real, class... Args>
   CUresult ForwardWithRescue(Real real, Args... args) {
     CUresult result = real(args...);
-    if (result != CUDA_ERROR_OUT_OF_MEMORY) return Observe(result);
-    for (Rescue rescue(*this); result == CUDA_ERROR_OUT_OF_MEMORY && rescue.Again();) result = real(args...);
-    if (result == CUDA_SUCCESS) recorder::Count(journal::Counter::kOutOfMemoryRescues);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && GiveBackIdle()) {
+      result = real(args...);
+      if (result == CUDA_SUCCESS) recorder::Count(journal::Counter::kOutOfMemoryRescues);
+    }
     return Observe(result);
   }
-  // Tries to have memory for a call that the driver refused for want of it.
-  class Rescue {
-   public:
-    explicit Rescue(Router& router) : router_(router) {}
-    // True if the call is worth another try: something went back to the driver, by us or by another thread.
-    bool Again();
-
-   private:
-    Router& router_;
-    int attempts_ = 0;
-    bool waited_ = false;
-    // Seen before the last try, in either pool.
-    std::uint64_t releases_ = 0;
-    std::uint64_t stream_releases_ = 0;
-  };
   // Notes a fatal error; returns the result.
   CUresult Observe(CUresult result) {
     if (result != CUDA_SUCCESS && IsFatal(result)) PassThrough(result);
@@ -214,9 +197,10 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   void NoteCacheInPoolMode(const recorder::Allocation& allocation);
   CUresult FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, const StreamRef* stream);
   void TrimStreamPools();
+  // Unused memory of the stream-ordered pools, and address space without any. False if there was none.
+  bool GiveBackIdleOfStreams(std::optional<int> device);
   void PassThrough(CUresult reason);
-  // Unused memory of both pools, and address space without any. False if there was none.
-  bool GiveBackIdle(bool addresses_count);
+  bool GiveBackIdle();
   bool PrimaryInactive(int device) const;
   void ContextGoing(std::uint64_t context);
   void ContextWent(std::uint64_t context, bool gone);
@@ -243,7 +227,6 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   FreeBarrier barrier_;
   PhysicalBook physical_;
   ImportBook imports_;
-  GraphicsBook graphics_;
   ContextBook contexts_;
   ExposedBook exposed_;
   BlockFiller filler_;

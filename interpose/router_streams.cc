@@ -15,10 +15,8 @@ std::optional<CUresult> Router::ServeInStream(HookId id, const Place& place, std
   streams_->SetUsed();
   StreamAllocateOutcome served = streams_->pool().Allocate(from, known.ref, bytes);
   // What the pool for synchronous requests keeps is no reason to fail.
-  if (served.result == kDriverOutOfMemory) {
-    for (Rescue rescue(*this); served.result == kDriverOutOfMemory && rescue.Again();) {
-      served = streams_->pool().Allocate(from, known.ref, bytes);
-    }
+  if (served.result == kDriverOutOfMemory && pool_ != nullptr && pool_->ReleaseIdle() != 0) {
+    served = streams_->pool().Allocate(from, known.ref, bytes);
     if (served.result.ok()) recorder::Count(journal::Counter::kOutOfMemoryRescues);
   }
   // The driver's own pool stays beside ours, and has address space already.
@@ -105,6 +103,11 @@ void Router::StreamWent(StreamId stream, bool gone) {
 
 void Router::TrimStreamPools() {
   if (!captures_.AnyOpen()) streams_->pool().TrimAfterSynchronization();
+}
+
+bool Router::GiveBackIdleOfStreams(std::optional<int> device) {
+  const bool memory = streams_->pool().ReleaseIdle(device) != 0;
+  return streams_->pool().FreeAddressSpace() || memory;  // address space can be what the driver is short of
 }
 
 void Router::StreamSegmentAllocated(int device, DeviceAddress address, std::size_t bytes) {

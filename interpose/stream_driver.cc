@@ -36,7 +36,6 @@ bool StreamDriver::Supports(int device) const {
 }
 
 DriverResult StreamDriver::Reserve(std::size_t bytes, std::uint64_t* out) {
-  const RelaxedCapture relaxed(driver_);
   CUdeviceptr address = 0;
   const CUresult result = driver_.cuMemAddressReserve(&address, bytes, kStreamPage, 0, 0);
   if (result == CUDA_SUCCESS) *out = address;
@@ -44,7 +43,6 @@ DriverResult StreamDriver::Reserve(std::size_t bytes, std::uint64_t* out) {
 }
 
 DriverResult StreamDriver::Unreserve(std::uint64_t address, std::size_t bytes) {
-  const RelaxedCapture relaxed(driver_);
   return {driver_.cuMemAddressFree(address, bytes)};
 }
 

@@ -176,12 +176,9 @@ bool Blocks::OnHost(AllocationKind kind) {
          kind == AllocationKind::kHostVirtual;
 }
 
-bool Blocks::OnDevice(AllocationKind kind) { return IsDeviceMemory(kind); }
-
-bool Blocks::OfOthers(AllocationKind kind) {
-  return kind == AllocationKind::kImported || kind == AllocationKind::kImportedVirtual ||
-         kind == AllocationKind::kExternal || kind == AllocationKind::kExternalArray ||
-         kind == AllocationKind::kMulticast;
+bool Blocks::OnDevice(AllocationKind kind) {
+  return kind != AllocationKind::kNone && kind != AllocationKind::kImported && kind != AllocationKind::kPoolSegment &&
+         kind != AllocationKind::kTensor && !OnHost(kind);
 }
 
 Blocks JoinBlocks(const Snapshot& snapshot) { return Joiner(snapshot).Join(); }

@@ -59,11 +59,9 @@ struct Blocks {
   std::int64_t window_begin_ns = kBeforeWindow;
   std::vector<Block> program;
   std::vector<Block> segments;
-  // Device memory that counts against a device (see OfOthers), as opposed to host memory.
+  // Device memory that counts against a device (imported memory is another process's), as opposed to host memory.
   static bool OnDevice(AllocationKind kind);
   static bool OnHost(AllocationKind kind);
-  // Neither: somebody else's memory that is open here, and objects over memory that counts by itself.
-  static bool OfOthers(AllocationKind kind);
 };
 // A free that failed is no free. Works on damaged snapshots too: unknown ids are ignored.
 Blocks JoinBlocks(const Snapshot& snapshot);

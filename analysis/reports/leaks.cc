@@ -47,7 +47,7 @@ Number Median(std::vector<Number>& numbers) {
 std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks) {
   std::map<std::tuple<Scope, std::uint32_t, bool, bool>, Group> groups;
   for (const Block& block : blocks.program) {
-    if (block.allocator == Allocator::kCuheap || Blocks::OfOthers(block.kind)) continue;
+    if (block.allocator == Allocator::kCuheap || block.kind == AllocationKind::kImported) continue;
     const Scope scope{Blocks::OnHost(block.kind), Blocks::OnHost(block.kind) ? 0 : block.device};
     const std::uint32_t line = lines.OfStack(block.stack);
     const bool from_pytorch = block.in_framework_cache();

@@ -58,6 +58,10 @@ class Lister {
     if (complete.end == "killed") {
       Add(ObservationKind::kLoss, "killed",
           "The process was killed: what it held then is told as never freed, though it may have been freed later.");
+    } else if (complete.end == "quit") {
+      Add(ObservationKind::kLoss, "quit",
+          "The process ended without its exit handlers (_exit, quick_exit, or exec): what it held then is told as never "
+          "freed.");
     } else if (complete.end == "running") {
       Add(ObservationKind::kLoss, "running",
           "The process still ran when this was read: what it held then is told as never freed.");

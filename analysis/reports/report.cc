@@ -81,7 +81,6 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
                 std::move(failures),
                 std::move(not_observed)};
   report.tensors_seen = tensors_seen;
-  report.kinds = CountKinds(blocks);
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),

@@ -10,7 +10,6 @@
 #include "analysis/reports/failures.h"
 #include "analysis/reports/framework_cache.h"
 #include "analysis/reports/framework_segments.h"
-#include "analysis/reports/kinds.h"
 #include "analysis/reports/leaks.h"
 #include "analysis/reports/lines.h"
 #include "analysis/reports/not_observed.h"
@@ -54,7 +53,6 @@ struct Report {
   bool record_incomplete() const;
   // A framework told the program that memory ran out.
   bool framework_refused() const;
-  std::vector<KindUse> kinds;  // memory of every kind apart
   bool tensors_seen = false;  // a framework reported what it hands out of its cache
   // A framework's cache was met, and what happens to the tensors inside is not known.
   bool unobserved_tensors() const {

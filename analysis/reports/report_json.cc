@@ -7,7 +7,6 @@
 #include "analysis/printable.h"
 #include "analysis/reports/advice.h"
 #include "analysis/reports/framework_json.h"
-#include "analysis/snapshot_names.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -63,8 +62,6 @@ class Writer {
     json["tensors"] = Json::array();
     for (const ScopeTotals& totals : report_.totals)
       json[totals.scope.tensors ? "tensors" : "memory"].push_back(Memory(totals));
-    json["kinds"] = Json::array();
-    for (const KindUse& use : report_.kinds) json["kinds"].push_back(Kind(use));
     json["framework_segments"] = Json::array();
     for (const FrameworkSegments& segments : report_.framework_segments)
       json["framework_segments"].push_back(Segments(segments));
@@ -88,14 +85,17 @@ class Writer {
  private:
   Json ProcessOf() const {
     const Process& process = snapshot_.process;
-    return {{"pid", process.pid},
-            {"host", process.host},
-            {"executable", process.executable},
-            {"command_line", process.command_line},
-            {"start_realtime_ns", process.start_realtime_ns},
-            {"duration_ns", process.duration_ns},
-            {"end", snapshot_.completeness.end},
-            {"simulated", snapshot_.simulated}};
+    Json json = {{"pid", process.pid},
+                 {"host", process.host},
+                 {"executable", process.executable},
+                 {"command_line", process.command_line},
+                 {"start_realtime_ns", process.start_realtime_ns},
+                 {"duration_ns", process.duration_ns},
+                 {"end", snapshot_.completeness.end},
+                 {"simulated", snapshot_.simulated}};
+    if (snapshot_.completeness.exit_status) json["exit_status"] = *snapshot_.completeness.exit_status;
+    if (snapshot_.completeness.exit_signal) json["exit_signal"] = *snapshot_.completeness.exit_signal;
+    return json;
   }
 
   static Json ScopeOf(const Scope& scope) {
@@ -224,15 +224,6 @@ class Writer {
       json["curve"]["bytes"].push_back(point.bytes);
     }
     return json;
-  }
-
-  static Json Kind(const KindUse& use) {
-    return {{"kind", ToString(use.kind)},
-            {"blocks", use.blocks},
-            {"peak_bytes", use.peak_bytes},
-            {"live_blocks", use.live_blocks},
-            {"live_bytes", use.live_bytes},
-            {"live_blocks_without_size", use.live_blocks_without_size}};
   }
 
   static Json Segments(const FrameworkSegments& segments) {

@@ -1,6 +1,7 @@
 #include "analysis/reports/report_text.h"
 
 #include <algorithm>
+#include <csignal>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,25 @@ std::string StepPhrase(const Report& report, std::int64_t time_ns) {
   if (step == 0) return "";
   if (step > report.steps.count()) return ", after the last step";
   return ", step " + Grouped(step);
+}
+
+// "SIGKILL (9)", "signal 40".
+std::string SignalName(std::uint32_t number) {
+  struct Named {
+    int number;
+    const char* name;
+  };
+  static constexpr Named kNames[] = {{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},
+                                     {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},
+                                     {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"},
+                                     {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
+                                     {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
+                                     {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"}};
+  for (const Named& named : kNames) {
+    if (static_cast<std::uint32_t>(named.number) == number)
+      return named.name + (" (" + std::to_string(number) + ")");
+  }
+  return "signal " + std::to_string(number);
 }
 
 constexpr std::uint64_t kFewBytes = std::uint64_t{1} << 20;
@@ -42,7 +62,6 @@ class Renderer {
     for (const ScopeTotals& totals : report_.totals) Memory(totals);
     for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Cache(cache);
     findings_.Others();
-    Kinds();
     for (const PoolUse& pool : report_.pools) Pool(pool);
     NotObservedList();
     return canvas_.Take();
@@ -63,7 +82,7 @@ class Renderer {
     canvas_.Field("command", command);
     canvas_.Field("process",
                   std::to_string(process.pid) + " on " + process.host + ", " + HumanTime(process.duration_ns) + ", " +
-                      (snapshot_.completeness.end == "unknown" ? "end not known" : snapshot_.completeness.end) +
+                      EndPhrase() +
                       (snapshot_.cuheap_version.empty() ? "" : "; cuheap " + snapshot_.cuheap_version));
     for (const Device& device : snapshot_.devices) {
       canvas_.Field("device " + std::to_string(device.ordinal),
@@ -75,6 +94,16 @@ class Renderer {
       if (totals.scope.host && Negligible(totals))
         canvas_.Field("host memory", "at most " + BytesBoth(totals.peak_bytes) + " pinned");
     }
+  }
+
+  std::string EndPhrase() const {
+    const Completeness& complete = snapshot_.completeness;
+    if (complete.end == "unknown") return "end not known";
+    if (complete.exit_signal) return "killed by " + SignalName(*complete.exit_signal);
+    const std::string status = complete.exit_status ? " with status " + std::to_string(*complete.exit_status) : "";
+    if (complete.end == "quit") return "ended" + status + ", without its exit handlers";
+    if (complete.end == "killed") return "killed, or left by _exit";
+    return complete.end + status;
   }
 
   std::string StepsPhrase() const {
@@ -171,20 +200,6 @@ class Renderer {
     canvas_.Line(PadLeft(HumanBytes(static_cast<double>(share.bytes)), 11) + "  " +
                  PadLeft(Percent(whole == 0 ? 0 : static_cast<double>(share.bytes) / static_cast<double>(whole)), 7) +
                  "  " + PadLeft(Grouped(share.blocks), 7) + "  " + text);
-  }
-
-  void Kinds() {
-    if (!WorthTelling(report_.kinds)) return;
-    canvas_.Section("KINDS", "what was asked of the driver, by kind of memory");
-    canvas_.Dim("  live, at the end    at most   blocks  kind");
-    for (const KindUse& use : report_.kinds) {
-      const std::string live = use.live_blocks == 0 ? "0 B" : HumanBytes(static_cast<double>(use.live_bytes));
-      std::string text(KindPhrase(use.kind));
-      if (use.live_blocks_without_size != 0)
-        text += "; size not known of " + Plural(use.live_blocks_without_size, "block");
-      canvas_.Line(PadLeft(live, 18) + "  " + PadLeft(HumanBytes(static_cast<double>(use.peak_bytes)), 9) + "  " +
-                   PadLeft(Grouped(use.blocks), 7) + "  " + text);
-    }
   }
 
   void Pool(const PoolUse& pool) {
@@ -366,9 +381,10 @@ namespace {
 
 // PyTorch's own error, where the driver's refusal (told already) is not the same thing.
 std::string RefusalSummary(const Report& report, const TextOptions& options) {
-  if (std::any_of(report.failures.begin(), report.failures.end(), [](const Failure& failure) {
-        return failure.result == kOutOfMemoryResult && failure.outcome != FailureOutcome::kRecovered;
-      })) {
+  if (std::any_of(report.failures.begin(), report.failures.end(),
+                  [](const Failure& failure) { 
+                    return failure.result == kOutOfMemoryResult && failure.outcome != FailureOutcome::kRecovered;
+                  })) {
     return "";
   }
   for (const FrameworkCache& cache : report.framework_caches) {
@@ -415,6 +431,7 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
   }
   for (const NotObserved& entry : report.not_observed) {
     if (entry.kind != ObservationKind::kLoss || entry.code == "running" || entry.code == "killed" ||
+        entry.code == "quit" ||
         entry.code == "end_unknown")
       continue;
     text += "\nincomplete: " + entry.text;

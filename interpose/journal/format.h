@@ -166,13 +166,9 @@ enum class AllocationKind : std::uint8_t {
   kMipmappedArray = 7,  // (address is the handle)
   kVirtual = 8,         // cuMemCreate (address is the handle; physical memory on a device)
   kImported = 9,  // cuIpcOpenMemHandle and other imports: another process owns the bytes, not counted as device memory
-  kModuleData = 10,     // reserved for globals of modules
-  kPoolSegment = 11,    // our pool's own segments: not the program's, counted in reserved_bytes
-  kTensor = 12,         // a block that a framework handed out of its own cache: lies in memory that is counted already
-  kMulticast = 13,      // cuMulticastCreate (address is the handle): bound to memory that is counted by itself
-  kExternal = 14,       // memory of another interface, mapped: external memory's buffers, graphics resources
-  kExternalArray = 15,  // ... mapped as a mipmapped array (address is the handle)
-  kImportedVirtual = 16,  // cuMemImportFromShareableHandle (address is the handle): another process owns the bytes
+  kModuleData = 10,   // reserved for globals of modules
+  kPoolSegment = 11,  // our pool's own segments: not the program's, counted in reserved_bytes
+  kTensor = 12,       // a block that a framework handed out of its own cache: lies in memory that is counted already
   kHostFirst = 32,
   kHostPinned = 32,      // cuMemHostAlloc, cuMemAllocHost
   kHostRegistered = 33,  // cuMemHostRegister
@@ -181,20 +177,8 @@ enum class AllocationKind : std::uint8_t {
 
 // Takes a device's memory, on behalf of the program. Tensors do not: the memory around them does.
 inline constexpr bool IsDeviceMemory(AllocationKind kind) {
-  switch (kind) {
-    case AllocationKind::kDevice:
-    case AllocationKind::kPitched:
-    case AllocationKind::kManaged:
-    case AllocationKind::kStreamOrdered:
-    case AllocationKind::kFromPool:
-    case AllocationKind::kArray:
-    case AllocationKind::kMipmappedArray:
-    case AllocationKind::kVirtual:
-    case AllocationKind::kModuleData:
-      return true;
-    default:
-      return false;
-  }
+  return kind != AllocationKind::kNone && kind < AllocationKind::kHostFirst && kind != AllocationKind::kImported &&
+         kind != AllocationKind::kPoolSegment && kind != AllocationKind::kTensor;
 }
 
 // Bits of LiveSlot::flags and Event::flags.

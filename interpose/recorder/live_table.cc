@@ -81,8 +81,6 @@ bool DiesWithContext(AllocationKind kind) {
     case AllocationKind::kFromPool:
     case AllocationKind::kVirtual:
     case AllocationKind::kHostVirtual:
-    case AllocationKind::kImportedVirtual:
-    case AllocationKind::kMulticast:
     case AllocationKind::kTensor:  // its framework frees it, or nobody does
       return false;
     default:
@@ -96,12 +94,9 @@ AddressSpace SpaceOf(AllocationKind kind) {
   switch (kind) {
     case AllocationKind::kArray:
     case AllocationKind::kMipmappedArray:
-    case AllocationKind::kExternalArray:
       return AddressSpace::kArray;
     case AllocationKind::kVirtual:
     case AllocationKind::kHostVirtual:
-    case AllocationKind::kImportedVirtual:
-    case AllocationKind::kMulticast:
       return AddressSpace::kVirtual;
     case AllocationKind::kHostRegistered:
       return AddressSpace::kRegistered;

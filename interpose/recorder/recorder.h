@@ -69,14 +69,14 @@ void AllocationFailed(const Allocation& asked, std::uint16_t result);
 
 // Before the real free. Removes the block from the live set; not known: only counted, nothing recorded.
 // kind: only needed when `address` is not the address of memory but a handle or a registration, which may have the same
-// value as some memory's address: arrays, physical memory, multicast objects, kHostRegistered; and for kTensor,
+// value as some memory's address: kArray, kMipmappedArray, kVirtual, kHostVirtual, kHostRegistered; and for kTensor,
 // whose first one in a segment has the segment's address.
 FreeToken Freeing(std::uint64_t address, std::uint16_t flags, std::uint64_t stream = 0, StackId stack = 0,
                   journal::AllocationKind kind = journal::AllocationKind::kNone);
 // The real free failed: the block is live again, with its old allocation id.
 void FreeFailed(const FreeToken& token, std::uint16_t result);
 
-// Physical memory (kVirtual and the other kinds of cuMemMap; named by its handle) was mapped; is about to be unmapped. Handles that are
+// Physical memory (kVirtual, kHostVirtual; named by its handle) was mapped; is about to be unmapped. Handles that are
 // not in the live table are ignored.
 void Mapped(std::uint64_t handle, journal::AllocationKind kind, std::uint64_t address, std::uint64_t bytes);
 void Unmapping(std::uint64_t handle, journal::AllocationKind kind, std::uint64_t address, std::uint64_t bytes);

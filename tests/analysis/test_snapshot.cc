@@ -121,7 +121,7 @@ Snapshot DistinctSnapshot() {
   snapshot.simulated = true;
   snapshot.configuration = {{"free_barrier", "auto"}, {"pool", "off"}};
   snapshot.counters = {{"allocations", UINT64_MAX}, {"frees", 0}};
-  snapshot.completeness = {101, 102, 103, 104, "killed"};
+  snapshot.completeness = {101, 102, 103, 104, "killed", 12, 11};
   AddFramesAndStacks(snapshot);
   snapshot.modules = {{"/opt/a program/train", false, "00ff", 0x1111, 0x2222, 0x3333},
                       {"/usr/lib/libx.so", true, "", UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2}};
@@ -150,8 +150,9 @@ void ExpectSameSnapshot(const Snapshot& a, const Snapshot& b) {
   EXPECT_EQ(a.configuration, b.configuration);
   EXPECT_EQ(a.counters, b.counters);
   const Completeness &c = a.completeness, &d = b.completeness;
-  EXPECT_TRUE(std::tie(c.events_overwritten, c.events_dropped, c.live_dropped, c.stacks_failed, c.end) ==
-              std::tie(d.events_overwritten, d.events_dropped, d.live_dropped, d.stacks_failed, d.end))
+  EXPECT_TRUE(std::tie(c.events_overwritten, c.events_dropped, c.live_dropped, c.stacks_failed, c.end, c.exit_status,
+                       c.exit_signal) == std::tie(d.events_overwritten, d.events_dropped, d.live_dropped,
+                                                  d.stacks_failed, d.end, d.exit_status, d.exit_signal))
       << "completeness";
   EXPECT_EQ(a.strings, b.strings);
   EXPECT_TRUE(a.frames == b.frames) << "frames";

@@ -88,43 +88,6 @@ def besides_memory(lines: list[str]) -> list[str]:
             if not line.startswith("# release ") and _name(line) not in STREAM_ORDERED_MEMORY and _name(line) != FILL]
 
 
-# Served by our pools: in the log only of a run without them, or where they forward. And what they ask the driver.
-SERVED = frozenset((
-    "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync", "cuStreamGetId",
-    "cuStreamGetCtx", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", "cuMemGetAllocationGranularity"))
-_OWN = "cuThreadExchangeStreamCaptureMode"
-_EVENT = re.compile(r"Event=(0x[0-9a-f]+)")
-
-
-def calls(lines: list[str]) -> list[str]:
-    return [line for line in lines if line.startswith("thread")]
-
-
-def copies(lines: list[str]) -> list[str]:
-    return [line for line in lines if line.startswith("# data ")]
-
-
-def without_addresses(lines: list[str]) -> list[str]:
-    return [_DEVICE_ADDRESS.sub("=device", line) for line in lines]
-
-
-def besides_served(lines: list[str]) -> list[str]:
-    """The calls of a program that does not use cuThreadExchangeStreamCaptureMode, without those for memory that our pools serve
-    and without our own: those stand between two exchanges of that mode by the same thread. Addresses on the device differ;
-    events, of which our pools have some too, are named in the order of their first use."""
-    events: dict[str, str] = {}
-    inside: dict[str, bool] = {}
-    out = []
-    for line in calls(lines):
-        thread = line.split(":", 1)[0]
-        if _name(line) == _OWN:
-            inside[thread] = not inside.get(thread, False)
-        elif not inside.get(thread, False) and _name(line) not in SERVED:
-            line = _DEVICE_ADDRESS.sub("=device", line)
-            out.append(_EVENT.sub(lambda match: f"Event={events.setdefault(match[1], f'event{len(events)}')}", line))
-    return out
-
-
 def fills(lines: list[str]) -> int:
     return sum(_name(line) == FILL for line in lines)
 

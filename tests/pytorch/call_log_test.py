@@ -54,17 +54,6 @@ class Comparable(unittest.TestCase):
             "thread 0: cuMemsetD8Async dstDevice=device uc=1 N=8 hStream=0x53000010 -> 0",
             "# data to=device bytes=8 hash=0x1", "# data to=host bytes=8 hash=0x2"])
 
-    def test_besides_what_is_served(self) -> None:
-        own = "cuThreadExchangeStreamCaptureMode mode=0x7f0000000000 -> 0"
-        ours = call_log.besides_served(call_log.comparable(
-            f"1 7 {own}\n2 7 cuEventCreate phEvent=0x7f0000000000 Flags=2 *phEvent=0x51000010 -> 0\n"
-            f"3 8 cuEventRecord hEvent=0x51000050 hStream=0x0 -> 0\n4 7 {own}\n"
-            "5 7 cuEventRecord hEvent=0x51000090 hStream=0x0 -> 0\n6 7 cuMemFree_v2 dptr=0x230000000000 -> 0\n"
-            "7 7 cuMemsetD8Async dstDevice=0x230000000200 uc=1 N=8 hStream=0x0 -> 0\n# data to=host bytes=8 hash=0x2\n"))
-        self.assertEqual(ours, [
-            "thread 1: cuEventRecord hEvent=event0 hStream=0x0 -> 0", "thread 0: cuEventRecord hEvent=event1 hStream=0x0 -> 0",
-            "thread 0: cuMemsetD8Async dstDevice=device uc=1 N=8 hStream=0x0 -> 0"])
-
     def test_a_lost_or_cut_line_is_refused(self) -> None:
         for damaged in (LOG.replace("3 71 cuLib", "4 71 cuLib"), LOG + "5 70 cuMemFree_v2 dptr=0x23"):
             with self.assertRaises(ValueError):

@@ -69,12 +69,12 @@ class Runner:
         """On the simulated CUDA, without cuheap."""
         return self._run(script, f"bare{len(more)}", [], self.simcuda, more)
 
-    def under_cuheap(self, script: str, *options: str, **more: str) -> Run:
+    def under_cuheap(self, script: str, *options: str) -> Run:
         name = "cuheap" + "".join(options)
         snapshot = self._path(script, name, "snapshot.json")
         command = [self.cuheap, "run", "--simulate", *options, "--simulate-log", str(self._path(script, name, "log")),
                    "-o", str(snapshot), "--"]
-        run = self._run(script, name, command, None, more)
+        run = self._run(script, name, command, None, {})
         run.snapshot = json.loads(snapshot.read_text(encoding="utf-8"))
         run.snapshot_path = snapshot
         return run

@@ -68,13 +68,14 @@ std::string ModelHint(const RunOptions& options) {
 }
 
 // Makes the snapshots; true if the journals are not needed any more.
-bool Conclude(const RunOptions& options, const std::string& folder, pid_t pid) {
+bool Conclude(const RunOptions& options, const std::string& folder, const Outcome& outcome) {
   const absl::StatusOr<std::vector<std::string>> journals = ListJournals(folder);
   if (!journals.ok()) return true;  // none: CUDA was not used
   SnapshotRequest request;
   request.journals = *journals;
   request.output = options.output;
-  request.main_pid = static_cast<std::uint64_t>(pid);
+  request.main_pid = static_cast<std::uint64_t>(outcome.pid);
+  request.main_wait_status = outcome.wait_status;
   const SnapshotResult result = WriteSnapshots(request);
   SayResult(result, options.quiet);
   std::string running;
@@ -129,7 +130,7 @@ int Run(const RunOptions& options) {
         ModelHint(options));
     return StatusOfStartError(outcome.start_error);
   }
-  if (Conclude(options, *folder, outcome.pid)) RemoveJournalFolder(*folder);
+  if (Conclude(options, *folder, outcome)) RemoveJournalFolder(*folder);
   EndAs(outcome);
 }
 

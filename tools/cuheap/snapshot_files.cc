@@ -1,5 +1,7 @@
 #include "tools/cuheap/snapshot_files.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -27,6 +29,18 @@ struct Found {
   std::uint64_t pid = 0;
   std::int64_t start_ns = 0;
 };
+
+// The journal knows whether the exit handlers were reached, the supervisor how the process ended.
+void AddEnd(int wait_status, analysis::Completeness& completeness) {
+  if (completeness.end == "executed" || completeness.end == "running") return;  // not this image's end
+  if (WIFSIGNALED(wait_status)) {
+    completeness.end = "killed";  // a crash in an exit handler, too
+    completeness.exit_signal = static_cast<std::uint32_t>(WTERMSIG(wait_status));
+  } else if (WIFEXITED(wait_status)) {
+    if (completeness.end != "exited") completeness.end = "quit";
+    completeness.exit_status = static_cast<std::uint32_t>(WEXITSTATUS(wait_status));
+  }
+}
 
 class Maker {
  public:
@@ -83,6 +97,9 @@ class Maker {
     if (!snapshot.ok()) {
       result_.problems.emplace_back(snapshot.status().message());
       return;
+    }
+    if (is_main && request_.main_wait_status && process.pid == request_.main_pid) {
+      AddEnd(*request_.main_wait_status, snapshot->completeness);
     }
     analysis::Symbolise(*snapshot);
     analysis::ExplainBackward(*snapshot);

@@ -3,6 +3,7 @@
 #define CUHEAP_TOOLS_CUHEAP_SNAPSHOT_FILES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct SnapshotRequest {
   std::vector<std::string> journals;
   std::string output;          // the main process's file; empty: cuheap.<program>.<pid>.json in the working directory
   std::uint64_t main_pid = 0;  // 0: the process that started first
+  std::optional<int> main_wait_status = {};  // of main_pid, as of waitpid
 };
 
 struct SnapshotFile {

@@ -129,6 +129,24 @@ TEST(ReportTextTest, NamesCannotSteerTheTerminal) {
   EXPECT_THAT(text, Not(HasSubstr("\033")));
 }
 
+TEST(ReportTextTest, HowTheProcessEnded) {
+  const auto run_line = [](const std::string& end, std::optional<std::uint32_t> status,
+                           std::optional<std::uint32_t> signal) {
+    Snapshot snapshot = SyntheticProgram().Snapshot();
+    snapshot.completeness.end = end;
+    snapshot.completeness.exit_status = status;
+    snapshot.completeness.exit_signal = signal;
+    return RenderText(MakeReport(snapshot), {});
+  };
+  EXPECT_THAT(run_line("exited", 3, {}), HasSubstr(", exited with status 3; cuheap"));
+  EXPECT_THAT(run_line("exited", {}, {}), HasSubstr(", exited; cuheap"));
+  EXPECT_THAT(run_line("quit", 0, {}), HasSubstr(", ended with status 0, without its exit handlers; cuheap"));
+  EXPECT_THAT(run_line("killed", {}, 11), HasSubstr(", killed by SIGSEGV (11); cuheap"));
+  EXPECT_THAT(run_line("killed", {}, 40), HasSubstr(", killed by signal 40; cuheap"));
+  EXPECT_THAT(run_line("killed", {}, {}), HasSubstr(", killed, or left by _exit; cuheap"));
+  EXPECT_THAT(run_line("running", {}, {}), HasSubstr(", running; cuheap"));
+}
+
 TEST(ReportTextTest, ACleanRunAndAnEmptyOne) {
   SyntheticProgram program;
   const Snapshot empty = program.Snapshot();

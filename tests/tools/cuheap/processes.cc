@@ -1,5 +1,5 @@
 // A program for run_test.py: uses CUDA as its arguments say, and ends in one of many ways.
-//   leak N | exit STATUS | abort | wait FILE
+//   leak N | exit STATUS | quit STATUS | abort | wait FILE
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -28,6 +28,10 @@ int main(int argc, char** argv) {
   if (std::strcmp(what, "exit") == 0) {
     Leak(1);
     return std::atoi(argument);
+  }
+  if (std::strcmp(what, "quit") == 0) {
+    Leak(1);
+    _exit(std::atoi(argument));
   }
   if (std::strcmp(what, "abort") == 0) {
     Leak(1);

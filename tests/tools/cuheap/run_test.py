@@ -153,8 +153,13 @@ class Processes(EndToEnd):
     def test_status_and_signal_of_a_cuda_program(self):
         self.assertEqual(self.run_it(PROCESSES, "exit", "77", options=["-q"]).returncode, 77)
         self.assertEqual(self.run_it(PROCESSES, "abort", options=["-q"]).returncode, -signal.SIGABRT)
-        ends = sorted(self.report(name)["process"]["end"] for name in self.snapshots())
-        self.assertEqual(ends, ["exited", "killed"])
+        self.assertEqual(self.run_it(PROCESSES, "quit", "5", options=["-q"]).returncode, 5)
+        processes = [self.report(name)["process"] for name in self.snapshots()]
+        ends = sorted((process["end"], process.get("exit_status"), process.get("exit_signal")) for process in processes)
+        self.assertEqual(ends, [("exited", 77, None), ("killed", None, signal.SIGABRT), ("quit", 5, None)])
+        lines = {self.cuheap("report", name).stdout.split("\n  process ")[1].splitlines()[0] for name in self.snapshots()}
+        for wanted in ("exited with status 77;", "killed by SIGABRT (6);", "ended with status 5, without its exit handlers;"):
+            self.assertTrue(any(wanted in line for line in lines), (wanted, lines))
 
     def test_a_process_that_goes_on_is_told(self):
         done = self.run_it("sh", "-c", f"'{PROCESSES}' wait started > /dev/null 2>&1 & while [ ! -e started ]; do sleep 0.05; done")
