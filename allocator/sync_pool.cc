@@ -27,6 +27,10 @@ class SyncPool::Impl {
   std::size_t ReleaseIdle(std::optional<int> device, std::size_t wanted);
   std::size_t ReleaseAfterWaiting(std::optional<int> device);
   ReleaseWatch& watch() { return watch_; }
+  // False without a lock for addresses where no segment has ever been.
+  bool MayOwn(DeviceAddress address) const {
+    return address >= low_.load(std::memory_order_acquire) && address < high_.load(std::memory_order_acquire);
+  }
   std::optional<PoolBlock> Disown(DeviceAddress address);
   void ContextDestroying(ContextId context);
   void ContextDestroyed(ContextId context);
@@ -58,6 +62,9 @@ class SyncPool::Impl {
   std::condition_variable left_;  // a driver call of ours in some context is over
   PoolState state_;               // guarded by mutex_
   ReleaseWatch watch_;
+  // All segments that ever were lie in [low_, high_).
+  std::atomic<DeviceAddress> low_{~DeviceAddress{0}};
+  std::atomic<DeviceAddress> high_{0};
 };
 
 AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::size_t bytes) {
@@ -106,6 +113,11 @@ AllocateOutcome SyncPool::Impl::Grow(const PoolRequest& request) {
   DeviceAddress address = 0;
   const DriverResult result = memory_.Allocate(request.segment_bytes, &address);
   if (!result.ok()) return {result, {}, AllocationSource::kDriver};
+  const DeviceAddress end = address + request.segment_bytes;
+  for (DeviceAddress low = low_.load(); address < low && !low_.compare_exchange_weak(low, address);) {
+  }
+  for (DeviceAddress high = high_.load(); end > high && !high_.compare_exchange_weak(high, end);) {
+  }
 
   std::vector<SegmentNotice> dropped;
   Locked([&](PoolState& state) { state.DropStale(address, request.segment_bytes, &dropped); });
@@ -276,7 +288,7 @@ std::optional<PoolBlock> SyncPool::Find(DeviceAddress address) const {
 }
 
 bool SyncPool::Owns(DeviceAddress address) const {
-  if (impl_->disabled()) return false;
+  if (impl_->disabled() || !impl_->MayOwn(address)) return false;
   return impl_->Locked([&](PoolState& state) { return state.Owns(address); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "interpose/hook_list.h"
 #include "interpose/router.h"
+#include "interpose/work_ranges.h"
 
 namespace cuheap {
 
@@ -30,6 +31,15 @@ struct RescuingHandler {
   }
 };
 
+// The same for work on ranges of memory.
+struct RangeHandler {
+  template <class Real, class... Args>
+  static CUresult Call(Router& router, HookId, Real real, Args... args) {
+    if (!RangesAllowed(router, args...)) return router.RefuseRange();
+    return router.ForwardWithRescue(real, args...);
+  }
+};
+
 template <>
 struct Handler<Effect::kWait> : ForwardingHandler {};
 template <>
@@ -39,9 +49,9 @@ struct Handler<Effect::kMayNeedMemory> : RescuingHandler {};
 template <>
 struct Handler<Effect::kLaunch> : RescuingHandler {};
 template <>
-struct Handler<Effect::kCopy> : RescuingHandler {};
+struct Handler<Effect::kCopy> : RangeHandler {};
 template <>
-struct Handler<Effect::kFill> : RescuingHandler {};
+struct Handler<Effect::kFill> : RangeHandler {};
 template <>
 struct Handler<Effect::kStreamMemory> : RescuingHandler {};
 

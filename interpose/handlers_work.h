@@ -26,7 +26,13 @@ struct HostWritingHandler {
 };
 
 template <>
-struct Handler<Effect::kCopyToHostAsync> : HostWritingHandler {};
+struct Handler<Effect::kCopyToHostAsync> {
+  template <class Real, class... Args>
+  static CUresult Call(Router& router, HookId id, Real real, Args... args) {
+    if (!RangesAllowed(router, args...)) return router.RefuseRange();
+    return HostWritingHandler::Call(router, id, real, args...);
+  }
+};
 template <>
 struct Handler<Effect::kHostFunction> : HostWritingHandler {};
 template <>

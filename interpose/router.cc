@@ -126,6 +126,25 @@ std::size_t Router::IdleBytes(int device) const {
          (streams_ != nullptr ? streams_->pool().IdleBytes(device) : 0);
 }
 
+bool Router::RangeAllowed(CUdeviceptr address, std::size_t bytes) const {
+  constexpr std::size_t kGranule = 512;
+  const auto inside = [&](const auto& block) {
+    if (!block) return false;
+    const std::size_t room = (block->bytes + kGranule - 1) / kGranule * kGranule;
+    const std::size_t offset = address - block->address;
+    return bytes <= room - offset;
+  };
+  if (pool_ == nullptr || bytes == 0) return true;
+  if (streams_ != nullptr && streams_->pool().Owns(address)) return inside(streams_->pool().Find(address));
+  return !pool_->Owns(address) || inside(pool_->Find(address));
+}
+
+CUresult Router::RefuseRange() const {
+  const Place place = Where();
+  if (place.result != CUDA_SUCCESS) return place.result;
+  return place.context == 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+}
+
 void Router::RecordAllocation(CUresult result, recorder::Allocation allocation, const Place& place) {
   allocation.context = place.context;
   if (place.device >= 0 && allocation.device == 0xFFFF) allocation.device = static_cast<std::uint16_t>(place.device);

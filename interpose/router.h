@@ -28,8 +28,8 @@
 #include "interpose/driver_memory.h"
 #include "interpose/exposed_book.h"
 #include "interpose/free_barrier.h"
-#include "interpose/hook_list.h"
 #include "interpose/graphics_book.h"
+#include "interpose/hook_list.h"
 #include "interpose/import_book.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/physical_book.h"
@@ -162,6 +162,12 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   std::optional<StreamWait> BeginStreamWait(HookId id, CUstream stream);
   void StreamWaitCompleted(const StreamWait& wait);
   void StreamWent(StreamId stream, bool gone);
+
+  // May work touch [address, address + bytes)? Not if it lies in memory of a pool and leaves the block of the program
+  // that it begins in, counted in whole granules of 512 bytes: what is left of the last one is nobody else's.
+  bool RangeAllowed(CUdeviceptr address, std::size_t bytes) const;
+  // What the driver says of such a range where blocks are its own: what is wrong with the context comes first.
+  CUresult RefuseRange() const;
 
   // What the pools could give back to the device now, in bytes.
   std::size_t IdleBytes(int device) const;
