@@ -58,13 +58,14 @@ BEFORE_INIT = {
 NOT_OUTPUT = {"kernelParams", "extra", "options", "optionValues", "optionsValues", "jitOptions", "jitOptionsValues",
               "libraryOptions", "libraryOptionValues", "buffer", "attributes", "data", "dependencies", "nodes",
               "paramArray", "paramsArray", "ctxCreateParams", "luid", "name", "pciBusId", "dsts", "srcs", "sizes",
-              "dptrs", "streams", "kernels", "functions", "resources", "prefetchLocIdxs", "attrsIdxs", "p", "pp_",
+              "dptrs", "streams", "kernels", "functions", "resources", "prefetchLocIdxs", "attrsIdxs", "p", "pp_", "from", "to",
+              "rootNodes", "dependentNodes", "phErrorNode", "hErrorNode_out",
               "userData", "value_", "handleRaw"}
 
 # Types whose pointee is printed when the call succeeded, and how.
 HEX_OUT = {"CUdeviceptr", "CUdeviceptr_v2", "CUdeviceptr_v1", "CUcontext", "CUmodule", "CUfunction", "CUlibrary",
            "CUkernel", "CUstream", "CUevent", "CUmemoryPool", "void *", "CUgraph", "CUgraphExec", "CUgraphNode",
-           "CUarray", "CUmemGenericAllocationHandle", "CUtexObject", "CUsurfObject", "CUgreenCtx"}
+           "CUarray", "CUuserObject", "CUmemGenericAllocationHandle", "CUtexObject", "CUsurfObject", "CUgreenCtx"}
 DEC_OUT = {"int", "unsigned int", "size_t", "unsigned long long", "cuuint64_t", "cuuint32_t", "float", "CUdevice",
            "CUdevice_v1", "CUstreamCaptureStatus", "CUstreamCaptureMode", "CUlimit", "CUdriverProcAddressQueryResult"}
 

@@ -286,12 +286,12 @@ TEST(DriverTest, UnsimulatedFunctionsFailAndAreNamedOnce) {
   ::testing::internal::CaptureStderr();
   Simulate({}, [] {
     UseDevice();
-    CUgraph graph = nullptr;
-    EXPECT_EQ(cuGraphCreate(&graph, 0), CUDA_ERROR_NOT_SUPPORTED);
-    EXPECT_EQ(cuGraphCreate(&graph, 0), CUDA_ERROR_NOT_SUPPORTED);
+    CUgraphConditionalHandle handle = 0;
+    EXPECT_EQ(cuGraphConditionalHandleCreate(&handle, nullptr, nullptr, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(cuGraphConditionalHandleCreate(&handle, nullptr, nullptr, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
   });
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(said, "simcuda: cuGraphCreate is not simulated; it answers CUDA_ERROR_NOT_SUPPORTED\n");
+  EXPECT_EQ(said, "simcuda: cuGraphConditionalHandleCreate is not simulated; it answers CUDA_ERROR_NOT_SUPPORTED\n");
 }
 
 TEST(DriverTest, TheStaticRuntimeIsToldHowToBeCompiled) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/engine.h"
 #include "tools/simcuda/driver/state.h"
@@ -63,6 +64,8 @@ bool& InsideWork() {
   return inside;
 }
 
+const Call* Call::Current() { return current_call; }
+
 bool Call::PerThread() { return current_call != nullptr && (current_call->info_.flags & kPerThread) != 0; }
 
 Call::Call(const EntryInfo& info) : info_(info) {
@@ -110,6 +113,7 @@ CUresult Call::Begin() {
     SayNotSimulated(info_.name);
     return CUDA_ERROR_NOT_SUPPORTED;
   }
+  if (const CUresult code = CheckUnsafeCall(info_.name)) return code;
   if (state.initialized) state.engine.Advance();
   return CUDA_SUCCESS;
 }

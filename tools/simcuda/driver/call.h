@@ -51,6 +51,8 @@ class Call {
   // the vendor's driver does then is not documented, and ours must not be what fails first.
   static void SleepUnlocked(std::chrono::microseconds time, const sigset_t& program_mask);
 
+  // The call that this thread is making; null outside of one.
+  static const Call* Current();
   // Whether the call that this thread is making treats stream 0 as the thread's own default stream.
   static bool PerThread();
 

@@ -6,18 +6,20 @@
 #include <atomic>
 
 #include "tools/simcuda/driver/call.h"
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/contexts.h"
 #include "tools/simcuda/driver/pool.h"
 #include "tools/simcuda/driver/state.h"
 
 namespace simcuda {
-namespace {
 
 uint64_t ThreadNumber() {
   static std::atomic<uint64_t> next{1};
   thread_local const uint64_t number = next++;
   return number;
 }
+
+namespace {
 
 CUresult Judge(const Context& context) {
   if (!context.active) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -79,12 +81,14 @@ CUresult ContextOrCurrent(CUcontext handle, Context** context) {
 CUresult FindStream(CUstream handle, std::shared_ptr<Stream>* stream) {
   if (handle != nullptr && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
     *stream = State::Get().streams.Find(handle);
-    return *stream ? Judge(*(*stream)->context) : CUDA_ERROR_INVALID_HANDLE;
+    if (!*stream) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult lost = Judge(*(*stream)->context);
+    return lost != CUDA_SUCCESS ? lost : CheckStreamUse(**stream);
   }
   SIMCUDA_CURRENT(context);
   const bool per_thread = handle == CU_STREAM_PER_THREAD || (handle == nullptr && Call::PerThread());
   *stream = per_thread ? PerThreadStream(*context) : context->legacy;
-  return CUDA_SUCCESS;
+  return CheckStreamUse(**stream);
 }
 
 std::shared_ptr<Stream> MakeStream(Context& context, unsigned flags, int priority) {
@@ -123,6 +127,7 @@ void DeactivateContext(Context& context, const char* why) {
   State& state = State::Get();
   context.active = false;  // from here on nothing new can be queued in it
   state.engine.WaitContext(context);
+  for (const auto& stream : std::vector<std::shared_ptr<Stream>>(context.streams)) CaptureStreamGone(stream);
   state.modules.ReleaseContext(context);
   state.memory.ReleaseContext(context, why);
   state.streams.RemoveIf([&](const Stream& stream) { return stream.context == &context; });

@@ -55,6 +55,9 @@ struct Context : std::enable_shared_from_this<Context> {
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
 };
 
+// The calling thread, by a number that is never repeated.
+uint64_t ThreadNumber();
+
 // Finds a device by its handle. Errors: INVALID_DEVICE.
 CUresult FindDevice(CUdevice handle, Device** device);
 
@@ -67,7 +70,8 @@ Context* CurrentContextOrNull();
 CUresult ContextOrCurrent(CUcontext handle, Context** context);
 
 // A stream handle as the call that is being made understands it: 0 and the two special handles are the default streams
-// of the current context. Errors: as CurrentContext; INVALID_HANDLE for an unknown handle.
+// of the current context. Errors: as CurrentContext; INVALID_HANDLE for an unknown handle; what the rules of stream
+// capture say about the call that is being made (capture.h, CheckStreamUse).
 CUresult FindStream(CUstream handle, std::shared_ptr<Stream>* stream);
 
 // Returns from the calling function unless a context is current; names it `context`.

@@ -1,4 +1,5 @@
 // Context Management (Driver API reference 6.8).
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/contexts.h"
 
 #include <algorithm>
@@ -160,6 +161,7 @@ CUresult impl::cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
 
 CUresult impl::cuCtxSynchronize() {
   SIMCUDA_CURRENT(context);
+  if (const CUresult result = CheckContextUse(*context)) return result;
   State& state = State::Get();
   state.engine.WaitContext(*context);
   return AfterSynchronization(*context);
@@ -168,6 +170,7 @@ CUresult impl::cuCtxSynchronize() {
 CUresult impl::cuCtxSynchronize_v2(CUcontext ctx) {
   Context* context = nullptr;
   if (const CUresult result = ContextOrCurrent(ctx, &context)) return result;
+  if (const CUresult result = CheckContextUse(*context)) return result;
   State::Get().engine.WaitContext(*context);
   return AfterSynchronization(*context);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/simcuda/driver/graph.h"
 #include "tools/simcuda/driver/pool.h"
 #include "tools/simcuda/driver/queue.h"
 #include "tools/simcuda/driver/state.h"
@@ -111,18 +112,97 @@ bool KernelMayUse(const Context& context, uint64_t address, size_t bytes) {
 }
 
 bool CheckAccess(Context& context, uint64_t address, size_t bytes) {
-  if (State::Get().memory.Covers(address, bytes) || InPoolPages(address, bytes)) return true;
+  if (State::Get().memory.Accessible(address, bytes) || InPoolPages(address, bytes)) return true;
   context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
   return false;
+}
+
+namespace {
+
+// Where the two sides of a copy lie.
+struct Places {
+  Place to = Place::kPageable, from = Place::kPageable;
+  bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: synchronous copies of the block are complete on return
+};
+
+CUresult FindPlaces(const Copy& copy, Places* places) {
+  if (const CUresult result = FindPlace(copy.to, copy, &places->to, &places->sync_memops)) return result;
+  return FindPlace(copy.from, copy, &places->from, &places->sync_memops);
+}
+
+// The copy as a graph's node would tell it.
+CUDA_MEMCPY3D Describe(const Copy& copy) {
+  const auto type = [](Expected expected) {
+    return expected == Expected::kHost     ? CU_MEMORYTYPE_HOST
+           : expected == Expected::kDevice ? CU_MEMORYTYPE_DEVICE
+                                           : CU_MEMORYTYPE_UNIFIED;
+  };
+  const auto height = [](const CopySide& side) { return side.pitch == 0 ? 0 : side.slice / side.pitch; };
+  CUDA_MEMCPY3D params{};
+  params.srcMemoryType = type(copy.from.expected);
+  params.dstMemoryType = type(copy.to.expected);
+  if (params.srcMemoryType == CU_MEMORYTYPE_HOST) {
+    params.srcHost = reinterpret_cast<const void*>(copy.from.address);
+  } else {
+    params.srcDevice = copy.from.address;
+  }
+  if (params.dstMemoryType == CU_MEMORYTYPE_HOST) {
+    params.dstHost = reinterpret_cast<void*>(copy.to.address);
+  } else {
+    params.dstDevice = copy.to.address;
+  }
+  params.srcPitch = copy.from.pitch;
+  params.dstPitch = copy.to.pitch;
+  params.srcHeight = height(copy.from);
+  params.dstHeight = height(copy.to);
+  params.WidthInBytes = copy.width;
+  params.Height = copy.height;
+  params.Depth = copy.depth;
+  return params;
+}
+
+std::shared_ptr<Work> MakeCopy(Context* context, const Copy& copy, const Places& places,
+                               const std::shared_ptr<std::vector<char>>& staging) {
+  auto work = NewWork("copy", [copy, places, staging, context] {
+    if (places.to != Place::kPageable && !CheckAccess(*context, copy.to.address, Extent(copy.to, copy)))
+      return Outcome::kDone;
+    if (places.from != Place::kPageable && !CheckAccess(*context, copy.from.address, Extent(copy.from, copy)))
+      return Outcome::kDone;
+    CopyRows(copy);
+    const bool to_host = places.to != Place::kDevice, from_host = places.from != Place::kDevice;
+    if (to_host != from_host && State::Get().config.log_data) LogData(copy, to_host);
+    return Outcome::kDone;
+  });
+  // 20 GB/s over the bus, 2 TB/s within a device: the order of magnitude is all that the simulated clock promises.
+  const size_t bytes = copy.width * copy.height * copy.depth;
+  const bool inside = places.to == Place::kDevice && places.from == Place::kDevice;
+  work->cost_ns = 1500 + (inside ? bytes / 2000 : bytes / 20);
+  return work;
+}
+
+}  // namespace
+
+CUresult MakeNodeCopy(Context& context, const Copy& copy, std::shared_ptr<Work>* work) {
+  Places places;
+  if (const CUresult result = FindPlaces(copy, &places)) return result;
+  *work = MakeCopy(&context, copy, places, nullptr);
+  (*work)->details = NewDetails(CU_GRAPH_NODE_TYPE_MEMCPY, Describe(copy));
+  return CUDA_SUCCESS;
 }
 
 CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, Timing timing) {
   Copy copy = original;
   if (copy.width == 0 || copy.height == 0 || copy.depth == 0) return CUDA_SUCCESS;
-  Place to = Place::kPageable, from = Place::kPageable;
-  bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: synchronous copies of the block are complete on return
-  if (const CUresult result = FindPlace(copy.to, copy, &to, &sync_memops)) return result;
-  if (const CUresult result = FindPlace(copy.from, copy, &from, &sync_memops)) return result;
+  if (stream->capture) {
+    // A node copies when it runs, whatever kind of memory it is: nothing is read or waited for during the call.
+    std::shared_ptr<Work> node;
+    const CUresult result = MakeNodeCopy(*stream->context, copy, &node);
+    if (result == CUDA_SUCCESS) State::Get().engine.Enqueue(stream, std::move(node));
+    return result;
+  }
+  Places places;
+  if (const CUresult result = FindPlaces(copy, &places)) return result;
+  const Place to = places.to, from = places.from;
   Engine& engine = State::Get().engine;
   Context* context = stream->context;
 
@@ -143,27 +223,16 @@ CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& original, 
     complete = timing == Timing::kSynchronous;
     staged = timing == Timing::kAsynchronousCapturing;
   }
-  complete = complete || (sync_memops && timing == Timing::kSynchronous);
+  complete = complete || (places.sync_memops && timing == Timing::kSynchronous);
   std::shared_ptr<std::vector<char>> staging;
   if (staged) {
     staging = Gather(copy);
     copy.from.address = reinterpret_cast<uint64_t>(staging->data());
     copy.from.pitch = copy.width;
     copy.from.slice = copy.width * copy.height;
-    from = Place::kPageable;
+    places.from = Place::kPageable;
   }
-  auto work = NewWork("copy", [copy, to, from, staging, context] {
-    if (to != Place::kPageable && !CheckAccess(*context, copy.to.address, Extent(copy.to, copy))) return Outcome::kDone;
-    if (from != Place::kPageable && !CheckAccess(*context, copy.from.address, Extent(copy.from, copy)))
-      return Outcome::kDone;
-    CopyRows(copy);
-    const bool to_host = to != Place::kDevice, from_host = from != Place::kDevice;
-    if (to_host != from_host && State::Get().config.log_data) LogData(copy, to_host);
-    return Outcome::kDone;
-  });
-  // 20 GB/s over the bus, 2 TB/s within a device: the order of magnitude is all that the simulated clock promises.
-  const size_t bytes = copy.width * copy.height * copy.depth;
-  work->cost_ns = 1500 + (to == Place::kDevice && from == Place::kDevice ? bytes / 2000 : bytes / 20);
+  const std::shared_ptr<Work> work = MakeCopy(context, copy, places, staging);
   engine.Enqueue(stream, work);
   if (complete) engine.Wait(work);
   return complete ? context->sticky : CUDA_SUCCESS;

@@ -47,6 +47,9 @@ enum class Timing {
 // Errors: INVALID_VALUE when a side is not what its name says or leaves its block.
 CUresult QueueCopy(const std::shared_ptr<Stream>& stream, const Copy& copy, Timing timing);
 
+// The piece of work of a graph's memcpy node in `context`. Errors: INVALID_VALUE, as QueueCopy.
+CUresult MakeNodeCopy(Context& context, const Copy& copy, std::shared_ptr<Work>* work);
+
 // Whether queued work may touch the range now; if not the context gets CUDA_ERROR_ILLEGAL_ADDRESS, as on a GPU.
 bool CheckAccess(Context& context, uint64_t address, size_t bytes);
 

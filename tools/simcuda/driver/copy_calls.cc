@@ -1,6 +1,7 @@
 // Memory Management (Driver API reference 6.13): copies of linear memory.
 #include "entry_points.h"
 #include "tools/simcuda/driver/copy.h"
+#include "tools/simcuda/driver/graph_node.h"
 #include "tools/simcuda/driver/state.h"
 
 namespace simcuda {
@@ -157,6 +158,13 @@ CUresult FromParams3D(const Params& p, Copy* copy) {
 }
 
 }  // namespace
+
+CUresult MakeMemcpy(Context& context, const CUDA_MEMCPY3D& params, std::shared_ptr<Work>* work) {
+  Copy copy;
+  if (const CUresult result = FromParams3D(params, &copy)) return result;
+  if (copy.width == 0 || copy.height == 0 || copy.depth == 0) return CUDA_ERROR_INVALID_VALUE;
+  return MakeNodeCopy(context, copy, work);
+}
 
 CUresult impl::cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
   Copy copy;

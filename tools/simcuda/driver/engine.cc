@@ -6,8 +6,10 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "tools/simcuda/driver/call.h"
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/state.h"
 #include "tools/simcuda/driver/test_kernels.h"
@@ -59,6 +61,7 @@ void Engine::Configure(const Config& config) {
 uint64_t Engine::Random(uint64_t limit) { return random_() % limit; }
 
 std::shared_ptr<Work> Engine::Enqueue(const std::shared_ptr<Stream>& stream, std::shared_ptr<Work> work) {
+  if (stream->capture) return CaptureWork(stream, std::move(work));
   work->id = next_id_++;
   work->stream = stream;
   work->enqueued = std::chrono::steady_clock::now();
@@ -280,6 +283,17 @@ void Engine::Advance() {
   }
 }
 
+void Engine::RunOnHostThread(std::function<void()> function) {
+  auto work = std::make_shared<Work>();
+  work->run = [function = std::move(function)] {
+    function();
+    return Outcome::kDone;
+  };
+  host_queue_.push_back(std::move(work));
+  StartThreads();
+  host_ready_.notify_one();
+}
+
 void Engine::StartThreads() {
   if (threads_started_) {
     if (pending_ == 1) old_ready_.notify_one();
@@ -302,6 +316,7 @@ void Engine::RunHostFunctions() {
     work->run();
     InsideWork() = false;
     lock.lock();
+    if (!work->stream) continue;
     Complete(work);
     Advance();
   }

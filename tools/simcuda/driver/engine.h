@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -29,7 +30,7 @@ class Engine {
  public:
   void Configure(const Config& config);
 
-  // Queues `work` in `stream`, with what the default-stream rules add to its dependencies (Driver API reference,
+  // Queues `work` in `stream` (or makes it a node of a graph while the stream captures), with what the default-stream rules add to its dependencies (Driver API reference,
   // "Stream synchronization behavior").
   std::shared_ptr<Work> Enqueue(const std::shared_ptr<Stream>& stream, std::shared_ptr<Work> work);
 
@@ -48,6 +49,9 @@ class Engine {
   void Pause();
   // What WaitStream waits for.
   std::vector<std::shared_ptr<Work>> Pending(Stream& stream);
+
+  // Runs `function` on the host-function thread, in no stream.
+  void RunOnHostThread(std::function<void()> function);
 
   // Called at the start and end of every driver call: the random and eager orders run work here.
   void Advance();

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "entry_points.h"
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/contexts.h"
 #include "tools/simcuda/driver/queue.h"
 #include "tools/simcuda/driver/state.h"
@@ -37,6 +38,10 @@ CUresult impl::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
   const std::shared_ptr<Event> event = state.events.Find(hEvent);
   // "The event and the stream must belong to the same context."
   if (!event || event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  bool captured = false;
+  const CUresult result = CaptureRecord(stream, event, (flags & CU_EVENT_RECORD_EXTERNAL) != 0, &captured);
+  if (captured || result != CUDA_SUCCESS) return result;
+  event->captured = nullptr;
   std::shared_ptr<Work> work = NewWork("record", nullptr);
   work->cost_ns = 0;
   if (event->shared) state.shared_events.Recording(*event->shared, work);
@@ -53,6 +58,7 @@ CUresult impl::cuEventQuery(CUevent hEvent) {
   const std::shared_ptr<Event> event = state.events.Find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context->sticky != CUDA_SUCCESS) return event->context->sticky;
+  if (const CUresult result = CheckEventUse(*event)) return result;
   const bool done = SharedEvents::Elsewhere(*event) ? SharedEvents::Query(*event) : state.engine.Query({event->record});
   return done ? event->context->sticky : CUDA_ERROR_NOT_READY;
 }
@@ -62,6 +68,7 @@ CUresult impl::cuEventSynchronize(CUevent hEvent) {
   const std::shared_ptr<Event> event = state.events.Find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context->sticky != CUDA_SUCCESS) return event->context->sticky;
+  if (const CUresult result = CheckEventUse(*event)) return result;
   if (SharedEvents::Elsewhere(*event)) {
     SharedEvents::Wait(*event);
   } else {
@@ -77,6 +84,7 @@ CUresult impl::cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUeve
   if (pMilliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Event> start = state.events.Find(hStart), end = state.events.Find(hEnd);
   for (const auto& event : {start, end}) {
+    if (event && event->captured) return CheckEventUse(*event);
     if (!event || !event->record || (event->flags & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
   }
   if (!state.engine.Query({start->record, end->record})) return CUDA_ERROR_NOT_READY;

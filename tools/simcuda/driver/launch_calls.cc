@@ -1,24 +1,20 @@
 // Execution Control (Driver API reference 6.24): launches. Any kernel is accepted and queued; it does nothing unless a
 // test kernel is registered under its name.
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "entry_points.h"
 #include "tools/simcuda/driver/context.h"
+#include "tools/simcuda/driver/graph.h"
+#include "tools/simcuda/driver/launch.h"
 #include "tools/simcuda/driver/queue.h"
 #include "tools/simcuda/driver/state.h"
 
 namespace simcuda {
 namespace {
-
-// A launch's own copy of everything that the kernel will see.
-struct PendingLaunch {
-  std::string name;
-  SimcudaLaunch launch{};
-  std::vector<char> bytes;
-  std::vector<const void*> pointers;
-};
 
 // Copies the parameters of a registered kernel from kernelParams, or from the packed buffer in `extra`.
 // Errors: INVALID_VALUE when neither holds them.
@@ -64,12 +60,7 @@ std::vector<size_t> ParameterOffsets(const RegisteredKernel& kernel) {
 
 namespace {
 
-struct Shape {
-  unsigned grid[3], block[3];
-  unsigned shared_bytes;
-};
-
-CUresult CheckShape(const Shape& shape, const Kernel& kernel) {
+CUresult CheckShape(const LaunchShape& shape, const Kernel& kernel) {
   constexpr unsigned kLargestBlock[3] = {1024, 1024, 64};
   constexpr unsigned kLargestGrid[3] = {2147483647, 65535, 65535};
   uint64_t threads = 1;
@@ -84,61 +75,80 @@ CUresult CheckShape(const Shape& shape, const Kernel& kernel) {
   return shape.shared_bytes > allowed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult Launch(CUfunction function, const Shape& shape, CUstream handle, void** kernel_params, void** extra) {
+CUresult Launch(CUstream handle, const LaunchDetails& launch, void** kernel_params, void** extra) {
   SIMCUDA_CURRENT(context);
-  std::shared_ptr<Kernel> kernel;
-  if (const CUresult result = FindKernel(function, &kernel)) return result;
   std::shared_ptr<Stream> stream;
+  std::shared_ptr<Kernel> kernel;
+  if (const CUresult result = FindKernel(launch.function, &kernel)) return result;
   if (const CUresult result = FindStream(handle, &stream)) return result;
   if (stream->context != context) return CUDA_ERROR_INVALID_HANDLE;
-  if (const CUresult result = CheckShape(shape, *kernel)) return result;
-  if (kernel_params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
-  State& state = State::Get();
-  const auto registered = state.modules.registered.find(kernel->name);
-  if (registered == state.modules.registered.end()) {
-    state.engine.Enqueue(stream, NewWork("kernel", nullptr));
-    return CUDA_SUCCESS;
-  }
-  auto pending = std::make_shared<PendingLaunch>();
-  pending->name = kernel->name;
-  if (const CUresult result = CopyParameters(registered->second, kernel_params, extra, pending.get())) return result;
-  pending->launch.name = pending->name.c_str();
-  std::copy_n(shape.grid, 3, pending->launch.grid);
-  std::copy_n(shape.block, 3, pending->launch.block);
-  pending->launch.shared_bytes = shape.shared_bytes;
-  pending->launch.parameter_count = static_cast<unsigned>(pending->pointers.size());
-  pending->launch.parameters = pending->pointers.data();
-  state.engine.Enqueue(stream, NewWork("kernel", [pending, run = registered->second.function] {
-                         return run(&pending->launch) == 0 ? Outcome::kDone : Outcome::kAgain;
-                       }));
+  std::shared_ptr<Work> work;
+  if (const CUresult result = MakeLaunch(*context, launch, kernel_params, extra, &work)) return result;
+  State::Get().engine.Enqueue(stream, std::move(work));
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
+CUresult MakeLaunch(Context&, const LaunchDetails& launch, void** kernel_params, void** extra,
+                    std::shared_ptr<Work>* work) {
+  std::shared_ptr<Kernel> kernel;
+  if (const CUresult result = FindKernel(launch.function, &kernel)) return result;
+  if (const CUresult result = CheckShape(launch.shape, *kernel)) return result;
+  if (kernel_params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto& known = State::Get().modules.registered;
+  const auto registered = known.find(kernel->name);
+  LaunchDetails details = launch;
+  details.parameters = nullptr;
+  if (registered == known.end()) {
+    *work = NewWork("kernel", nullptr);
+  } else {
+    auto pending = std::make_shared<PendingLaunch>();
+    pending->name = kernel->name;
+    if (const CUresult result = CopyParameters(registered->second, kernel_params, extra, pending.get())) return result;
+    pending->launch.name = pending->name.c_str();
+    std::copy_n(launch.shape.grid, 3, pending->launch.grid);
+    std::copy_n(launch.shape.block, 3, pending->launch.block);
+    pending->launch.shared_bytes = launch.shape.shared_bytes;
+    pending->launch.parameter_count = static_cast<unsigned>(pending->pointers.size());
+    pending->launch.parameters = pending->pointers.data();
+    *work = NewWork("kernel", [pending, run = registered->second.function] {
+      return run(&pending->launch) == 0 ? Outcome::kDone : Outcome::kAgain;
+    });
+    details.parameters = pending;
+  }
+  (*work)->details = NewDetails(CU_GRAPH_NODE_TYPE_KERNEL, std::move(details));
+  return CUDA_SUCCESS;
+}
+
 CUresult impl::cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
                               unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
                               unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
-  const Shape shape{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
-  return Launch(f, shape, hStream, kernelParams, extra);
+  const LaunchShape shape{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
+  return Launch(hStream, {f, shape, nullptr, {}, false}, kernelParams, extra);
 }
 
 CUresult impl::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                                          unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                                          unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
                                          void** kernelParams) {
-  const Shape shape{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
-  return Launch(f, shape, hStream, kernelParams, nullptr);
+  const LaunchShape shape{{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
+  return Launch(hStream, {f, shape, nullptr, {}, true}, kernelParams, nullptr);
 }
 
 // Attributes steer performance or need hardware that a kernel that does nothing cannot miss, so they have no effect
 // here.
 CUresult impl::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
   if (config == nullptr || (config->numAttrs > 0 && config->attrs == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  const Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
-                    {config->blockDimX, config->blockDimY, config->blockDimZ},
-                    config->sharedMemBytes};
-  return Launch(f, shape, config->hStream, kernelParams, extra);
+  const LaunchShape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                          {config->blockDimX, config->blockDimY, config->blockDimZ},
+                          config->sharedMemBytes};
+  LaunchDetails launch{f, shape, nullptr, {}, false};
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    launch.attributes[config->attrs[i].id] = config->attrs[i].value;
+    launch.cooperative |= config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && config->attrs[i].value.cooperative;
+  }
+  return Launch(config->hStream, launch, kernelParams, extra);
 }
 
 }  // namespace simcuda

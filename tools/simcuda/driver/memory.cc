@@ -38,6 +38,8 @@ const char* KindName(Kind kind) {
       return "virtual";
     case Kind::kImported:
       return "imported";
+    case Kind::kGraph:
+      return "graph";
   }
   return "?";
 }
@@ -242,6 +244,28 @@ void Memory::ForgetHandles(const Block& block) {
   if (block.base - base < file->bytes()) file->facts().live[(block.base - base) / kSmallUnit] = 0;
 }
 
+void Memory::AddGraphBlock(Device& device, uint64_t address, size_t bytes, size_t reserved) {
+  const Block* before = Find(address);
+  Block made;
+  made.base = address;
+  made.size = bytes;
+  made.reserved = reserved;
+  made.kind = Kind::kGraph;
+  made.device = &device;
+  made.open = before != nullptr && before->open;
+  Add(made);
+}
+
+bool Memory::Accessible(uint64_t address, size_t bytes) {
+  const auto next = blocks_.upper_bound(address);
+  if (next == blocks_.begin()) return false;
+  const Block& block = std::prev(next)->second;
+  if (block.kind != Kind::kGraph) return Covers(address, bytes);
+  // Allocations of one graph may share a range one after the other: the newest one's size says nothing of the others'.
+  const size_t offset = address - block.base;
+  return block.open && offset < block.reserved && bytes <= block.reserved - offset;
+}
+
 void Memory::Release(uint64_t base, const char* why) {
   const auto found = blocks_.find(base);
   if (found == blocks_.end()) return;
@@ -270,6 +294,7 @@ void Memory::Release(uint64_t base, const char* why) {
     case Kind::kRegistered:
     case Kind::kPool:
     case Kind::kVirtual:
+    case Kind::kGraph:
       return;  // their pages are not ours
   }
 }

@@ -19,7 +19,7 @@ struct Device;
 struct Pool;
 class SharedFile;
 
-enum class Kind { kDevice, kManaged, kHost, kRegistered, kPool, kVariable, kVirtual, kImported };
+enum class Kind { kDevice, kManaged, kHost, kRegistered, kPool, kVariable, kVirtual, kImported, kGraph };
 const char* KindName(Kind kind);
 std::string HexText(uint64_t value);
 
@@ -40,6 +40,7 @@ struct Block {
   unsigned flags = 0;      // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
   bool sync_memops = false;
   bool small = false;    // inside a shared page
+  bool open = true;      // false: a graph's memory outside the time between its allocation and its free
   bool freeing = false;  // a stream-ordered free is queued, or a mapping without access: new calls may not name it
 };
 
@@ -58,6 +59,9 @@ class Memory {
   Block* AddPoolBlock(std::shared_ptr<Pool> pool, Device& device, uint64_t address, size_t bytes, size_t reserved);
   // A range whose pages somebody else maps.
   Block* AddVirtual(Device* device, uint64_t address, size_t bytes);
+  // Memory of a graph, not accessible before its allocation node has run. Replaces the block at the address, and keeps
+  // whether it is open.
+  void AddGraphBlock(Device& device, uint64_t address, size_t bytes, size_t reserved);
 
   // Memory of another process, mapped in the context by somebody else (ipc.h).
   Block* AddImported(Context& context, Device& device, uint64_t address, size_t bytes);
@@ -81,6 +85,8 @@ class Memory {
   // memory. 0 for an address that is in no block.
   size_t BytesFrom(uint64_t address);
   bool Covers(uint64_t address, size_t bytes) { return bytes <= BytesFrom(address); }
+  // The same for work that runs: memory of a graph is there only between its allocation and its free.
+  bool Accessible(uint64_t address, size_t bytes);
 
   // Whether the address lies in a range reserved for device, managed or pinned memory, in use or not.
   bool InDeviceRange(uint64_t address) const;

@@ -32,6 +32,12 @@ CUresult FreeBlock(uint64_t base, bool (*of_kind)(Kind)) {
   };
   Block* block = find();
   if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (block->kind == Kind::kGraph) {
+    if (Context* context = CurrentContextOrNull(); context != nullptr && state.config.free_sync) {
+      state.engine.WaitContext(*context);
+    }
+    return FreeGraphAllocation(base, nullptr);
+  }
   if (block->kind == Kind::kPool) {
     // Not stream-ordered and no barrier: the program has made sure that nothing uses it.
     const Block freed = *block;
@@ -100,7 +106,8 @@ CUresult impl::cuMemFree_v2(CUdeviceptr dptr) {
   SIMCUDA_CURRENT(context);
   if (dptr == 0) return CUDA_SUCCESS;
   const CUresult result =
-      FreeBlock(dptr, [](Kind kind) { return kind == Kind::kDevice || kind == Kind::kManaged || kind == Kind::kPool; });
+      FreeBlock(dptr, [](Kind kind) { return kind == Kind::kDevice || kind == Kind::kManaged || kind == Kind::kPool ||
+                                        kind == Kind::kGraph; });
   return result == CUDA_SUCCESS ? context->sticky : result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "entry_points.h"
 #include "tools/simcuda/driver/copy.h"
+#include "tools/simcuda/driver/graph_node.h"
 #include "tools/simcuda/driver/queue.h"
 #include "tools/simcuda/driver/state.h"
 
@@ -32,8 +33,8 @@ void FillRow(uint64_t address, const Fill& fill) {
   for (size_t i = 0; i < bytes; i += fill.element) std::memcpy(target + i, pattern, fill.element);
 }
 
-CUresult QueueFill(const std::shared_ptr<Stream>& stream, Fill fill, bool synchronous) {
-  if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
+// host_visible: the target is memory that the host reads too. Errors: INVALID_VALUE.
+CUresult MakeFill(Context* context, Fill fill, std::shared_ptr<Work>* made, bool* host_visible) {
   if (fill.address % fill.element != 0 || fill.pitch % fill.element != 0) return CUDA_ERROR_INVALID_VALUE;
   const size_t row = fill.width * fill.element;
   if (fill.height > 1 && fill.pitch < row) return CUDA_ERROR_INVALID_VALUE;
@@ -41,15 +42,26 @@ CUresult QueueFill(const std::shared_ptr<Stream>& stream, Fill fill, bool synchr
   Memory& memory = State::Get().memory;
   const Block* block = memory.Find(fill.address);
   if (block == nullptr || block->freeing || !memory.Covers(fill.address, extent)) return CUDA_ERROR_INVALID_VALUE;
-  const bool host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool &&
-                            block->kind != Kind::kVirtual && block->kind != Kind::kImported;
-  Context* context = stream->context;
+  *host_visible = block->kind != Kind::kDevice && block->kind != Kind::kPool && block->kind != Kind::kVirtual &&
+                  block->kind != Kind::kImported && block->kind != Kind::kGraph;
   auto work = NewWork("memset", [fill, extent, context] {
     if (!CheckAccess(*context, fill.address, extent)) return Outcome::kDone;
     for (size_t y = 0; y < fill.height; ++y) FillRow(fill.address + y * fill.pitch, fill);
     return Outcome::kDone;
   });
   work->cost_ns = 1500 + extent / 2000;
+  work->details = NewDetails(CU_GRAPH_NODE_TYPE_MEMSET,
+                             CUDA_MEMSET_NODE_PARAMS{fill.address, fill.pitch, fill.value,
+                                                     static_cast<unsigned>(fill.element), fill.width, fill.height});
+  *made = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+CUresult QueueFill(const std::shared_ptr<Stream>& stream, const Fill& fill, bool synchronous) {
+  if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
+  std::shared_ptr<Work> work;
+  bool host_visible = false;
+  if (const CUresult result = MakeFill(stream->context, fill, &work, &host_visible)) return result;
   Engine& engine = State::Get().engine;
   engine.Enqueue(stream, work);
   if (synchronous && host_visible) engine.Wait(work);
@@ -70,6 +82,14 @@ CUresult FillLater(const Fill& fill, CUstream handle) {
 }
 
 }  // namespace
+
+CUresult MakeMemset(Context& context, const CUDA_MEMSET_NODE_PARAMS& params, std::shared_ptr<Work>* work) {
+  if (params.elementSize != 1 && params.elementSize != 2 && params.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (params.width == 0 || params.height == 0) return CUDA_ERROR_INVALID_VALUE;
+  bool host_visible = false;
+  return MakeFill(&context, {params.dst, params.pitch, params.value, params.elementSize, params.width, params.height},
+                  work, &host_visible);
+}
 
 CUresult impl::cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
   return FillNow({dstDevice, 0, uc, 1, N});

@@ -6,6 +6,7 @@
 
 #include "entry_points.h"
 #include "tools/simcuda/driver/contexts.h"
+#include "tools/simcuda/driver/graph_node.h"
 #include "tools/simcuda/driver/pool.h"
 #include "tools/simcuda/driver/queue.h"
 #include "tools/simcuda/driver/shared_file.h"
@@ -55,6 +56,7 @@ CUresult AllocateInStream(const std::shared_ptr<Pool>& pool, const std::shared_p
     return CUDA_SUCCESS;
   }
   if (pool->imported) return CUDA_ERROR_INVALID_VALUE;  // "do not support creating new allocations"
+  if (stream->capture) return CaptureAllocation(*stream, *pool->device, bytes, dptr);
   Block* block = nullptr;
   if (const CUresult result = PoolAllocate(pool, *stream, bytes, &block)) return result;
   *dptr = block->base;
@@ -93,8 +95,10 @@ CUresult impl::cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = FindStream(hStream, &stream)) return result;
   if (dptr == 0) return CUDA_SUCCESS;
+  if (stream->capture) return CaptureFree(*stream, dptr);
   Block* block = state.memory.Find(dptr);
   if (block == nullptr || block->base != dptr || block->freeing) return CUDA_ERROR_INVALID_VALUE;
+  if (block->kind == Kind::kGraph) return FreeGraphAllocation(dptr, stream);
   if (block->kind == Kind::kPool) {
     const Block freed = *block;
     state.memory.Forget(dptr);

@@ -5,9 +5,11 @@
 #include <mutex>
 #include <vector>
 
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/config.h"
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/engine.h"
+#include "tools/simcuda/driver/graph.h"
 #include "tools/simcuda/driver/handle_table.h"
 #include "tools/simcuda/driver/ipc.h"
 #include "tools/simcuda/driver/log.h"
@@ -40,6 +42,8 @@ struct State {
   VirtualMemory virtual_memory;
   ImportedMemory ipc;
   SharedEvents shared_events;
+  Graphs graphs;
+  Captures captures;
   std::vector<std::shared_ptr<Pool>> all_pools;  // destroyed ones with live blocks included
   uint64_t next_context_id = 1;
   uint64_t next_stream_id = 1;

@@ -15,8 +15,10 @@
 namespace simcuda {
 
 struct Context;
+struct NodeDetails;
 struct SharedEvent;
 struct Stream;
+struct StreamCapture;
 
 // What running a piece of work led to.
 enum class Outcome {
@@ -43,6 +45,7 @@ struct Work {
   uint64_t cost_ns = 2000;    // on the simulated clock
   uint64_t end_ns = 0;        // when it ended on the simulated clock
   std::chrono::steady_clock::time_point enqueued;
+  std::shared_ptr<const NodeDetails> details;  // what a graph node made of it answers (graph.h); may be null
 };
 
 struct Stream {
@@ -58,6 +61,7 @@ struct Stream {
   std::deque<std::shared_ptr<Work>> queue;  // not done yet
   std::map<int, CUstreamAttrValue> attributes;
   uint64_t clock_ns = 0;  // simulated time at which the stream is free
+  std::shared_ptr<StreamCapture> capture;  // what is queued becomes nodes of a graph (capture.h); null: it runs
 
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
   bool idle() const { return queue.empty(); }
@@ -69,6 +73,8 @@ struct Event {
   unsigned flags = 0;
   std::shared_ptr<Work> record;         // null: never recorded by this process
   std::shared_ptr<SharedEvent> shared;  // of events that may have handles, and of those of other processes
+  // Last recorded in a capturing stream: it stands for nodes of that capture and has no work.
+  std::shared_ptr<StreamCapture> captured;
 };
 
 }  // namespace simcuda

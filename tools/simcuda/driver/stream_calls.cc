@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "entry_points.h"
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/contexts.h"
+#include "tools/simcuda/driver/graph_node.h"
 #include "tools/simcuda/driver/queue.h"
 #include "tools/simcuda/driver/state.h"
 
@@ -38,6 +40,7 @@ CUresult impl::cuStreamDestroy_v2(CUstream hStream) {
   State& state = State::Get();
   const std::shared_ptr<Stream> stream = state.streams.Find(hStream);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  CaptureStreamGone(stream);
   stream->destroyed = true;
   state.streams.Remove(hStream);
   if (stream->idle()) std::erase(stream->context->streams, stream);
@@ -62,6 +65,9 @@ CUresult impl::cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
   if ((Flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Event> event = State::Get().events.Find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  bool captured = false;
+  const CUresult result = CaptureWait(stream, event, (Flags & CU_EVENT_WAIT_EXTERNAL) != 0, &captured);
+  if (captured || result != CUDA_SUCCESS) return result;
   const bool elsewhere = SharedEvents::Elsewhere(*event);
   if (!event->record && !elsewhere) return CUDA_SUCCESS;
   std::shared_ptr<Work> work = elsewhere ? SharedEvents::WaitingWork(*event) : NewWork("wait_event", nullptr);
@@ -114,15 +120,20 @@ CUresult impl::cuStreamGetDevice(CUstream hStream, CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
-CUresult impl::cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
-  SIMCUDA_STREAM(hStream, stream);
-  if (fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::shared_ptr<Work> work = NewWork("host_function", [fn, userData] {
-    fn(userData);
+std::shared_ptr<Work> MakeHostFunction(CUhostFn fn, void* user_data) {
+  std::shared_ptr<Work> work = NewWork("host_function", [fn, user_data] {
+    fn(user_data);
     return Outcome::kDone;
   });
   work->host_function = true;
-  State::Get().engine.Enqueue(stream, work);
+  work->details = NewDetails(CU_GRAPH_NODE_TYPE_HOST, HostNode{fn, user_data});
+  return work;
+}
+
+CUresult impl::cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
+  SIMCUDA_STREAM(hStream, stream);
+  if (fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  State::Get().engine.Enqueue(stream, MakeHostFunction(fn, userData));
   return CUDA_SUCCESS;
 }
 
@@ -138,38 +149,6 @@ CUresult impl::cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, 
   // A lost context still calls back, with its error (Driver API reference, cuStreamAddCallback).
   work->run_when_lost = [callback, handle, userData](CUresult error) { callback(handle, error, userData); };
   State::Get().engine.Enqueue(stream, work);
-  return CUDA_SUCCESS;
-}
-
-// Capture is not simulated, so no stream is ever capturing; asking is documented and must work.
-CUresult impl::cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {
-  SIMCUDA_STREAM(hStream, stream);
-  if (captureStatus == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-
-CUresult impl::cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t* id_out) {
-  if (id_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return impl::cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CUresult impl::cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
-                                         CUgraph*, const CUgraphNode**, size_t*) {
-  return impl::cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CUresult impl::cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
-                                         CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
-  return impl::cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CUresult impl::cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  std::swap(current, *mode);
   return CUDA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "entry_points.h"
+#include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/context.h"
 #include "tools/simcuda/driver/copy.h"
 #include "tools/simcuda/driver/queue.h"
@@ -159,11 +160,13 @@ CUresult impl::cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   std::shared_ptr<Event> event;
   if (const CUresult result = FindStreamAndEvent(hCtx, hEvent, &context, &event)) return result;
   if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = CheckContextUse(*context)) return result;
   std::shared_ptr<Work> work = NewWork("record", nullptr);
   work->cost_ns = 0;
   for (const auto& stream : context->streams) {
     if (!stream->idle()) work->after.push_back(stream->queue.back());
   }
+  event->captured = nullptr;
   event->record = State::Get().engine.Enqueue(context->legacy, work);
   return CUDA_SUCCESS;
 }
@@ -173,6 +176,11 @@ CUresult impl::cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   Context* context = nullptr;
   std::shared_ptr<Event> event;
   if (const CUresult result = FindStreamAndEvent(hCtx, hEvent, &context, &event)) return result;
+  if (const CUresult result = CheckContextUse(*context)) return result;
+  if (event->captured && !event->captured->capture->ended) {
+    event->captured->capture->invalidated = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   if (!event->record) return CUDA_SUCCESS;
   for (const auto& stream : std::vector<std::shared_ptr<Stream>>(context->streams)) {
     std::shared_ptr<Work> work = NewWork("wait_event", nullptr);

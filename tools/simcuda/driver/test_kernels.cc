@@ -138,7 +138,7 @@ SIMCUDA_EXPORT void* simcuda_host_view(CUdeviceptr address, size_t bytes) {
   std::unique_lock<std::mutex> lock(state.mutex, std::defer_lock);
   // A kernel already runs under the lock; a host function and anybody else do not.
   if (ThreadLock() == nullptr || !ThreadLock()->owns_lock()) lock.lock();
-  const bool there = (state.memory.Covers(address, bytes) || InPoolPages(address, bytes)) &&
+  const bool there = (state.memory.Accessible(address, bytes) || InPoolPages(address, bytes)) &&
                      (RunningContext() == nullptr || KernelMayUse(*RunningContext(), address, bytes));
   return there ? reinterpret_cast<void*>(address) : nullptr;
 }

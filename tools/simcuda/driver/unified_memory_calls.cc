@@ -1,4 +1,4 @@
-// Hints about managed memory (Driver API reference 6.16), the profiler's switches, what no graph holds, batches of
+// Hints about managed memory (Driver API reference 6.16), the profiler's switches, batches of
 // copies.
 #include <cstring>
 #include <map>
@@ -82,32 +82,6 @@ CUresult impl::cuProfilerStart() {
 CUresult impl::cuProfilerStop() {
   SIMCUDA_CURRENT(context);
   return CUDA_SUCCESS;
-}
-
-// Graphs are not simulated, so they hold no memory.
-CUresult impl::cuDeviceGraphMemTrim(CUdevice device) {
-  Device* found = nullptr;
-  return FindDevice(device, &found);
-}
-
-CUresult impl::cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
-  Device* found = nullptr;
-  if (const CUresult result = FindDevice(device, &found)) return result;
-  if (value == nullptr || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT || attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  const uint64_t none = 0;
-  std::memcpy(value, &none, sizeof none);
-  return CUDA_SUCCESS;
-}
-
-CUresult impl::cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
-  Device* found = nullptr;
-  if (const CUresult result = FindDevice(device, &found)) return result;
-  const bool high = attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-  uint64_t bytes = 1;
-  if (value != nullptr) std::memcpy(&bytes, value, sizeof bytes);
-  return high && bytes == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;  // high watermarks can only be reset
 }
 
 // Copies of one batch are not ordered with each other; each is queued by itself.
