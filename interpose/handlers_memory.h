@@ -191,9 +191,13 @@ struct Handler<Effect::kImportPhysical> {
                        Type type) {
     // How much it is, nobody tells.
     const auto kind = journal::AllocationKind::kImportedVirtual;
-    const auto fill = [&](recorder::Allocation& allocation, bool made) { allocation.address = made ? *out : 0; };
-    const CUresult result = ForwardAllocation(router, kind, fill, real, out, os_handle, type);
-    if (result == CUDA_SUCCESS) router.physical().Created(*out, kind);
+    const CUresult result = router.ForwardWithRescue(real, out, os_handle, type);
+    if (result == CUDA_SUCCESS && !router.physical().Imported(*out, kind)) return result;
+    recorder::Allocation allocation;
+    allocation.kind = kind;
+    if (result == CUDA_SUCCESS) allocation.address = *out;
+    allocation.stack = recorder::CaptureStack().id;
+    router.RecordAllocation(result, allocation, router.Where());
     return result;
   }
 };

@@ -32,6 +32,13 @@ class PhysicalBook {
     const std::lock_guard lock(mutex_);
     uses_[handle] = {1, 0, kind};
   }
+  // The driver may give a handle that this process has already. True if it is new.
+  bool Imported(Handle handle, journal::AllocationKind kind) {
+    const std::lock_guard lock(mutex_);
+    const auto [found, added] = uses_.try_emplace(handle, Uses{1, 0, kind});
+    if (!added) ++found->second.handles;
+    return added;
+  }
   void Retained(Handle handle) {
     const std::lock_guard lock(mutex_);
     if (const auto found = uses_.find(handle); found != uses_.end()) ++found->second.handles;

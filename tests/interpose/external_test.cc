@@ -145,6 +145,16 @@ TEST_F(ExternalTest, ImportedPhysicalMemoryIsNotThisProcesss) {
   EXPECT_EQ(KindOf(kHandle), journal::AllocationKind::kImportedVirtual);
   EXPECT_EQ(recorder_.live[kHandle].bytes, 0u);  // nobody tells
   EXPECT_FALSE(journal::IsDeviceMemory(KindOf(kHandle)));
+  // The same allocation again: one more use of one handle.
+  EXPECT_EQ(Handler<Effect::kImportPhysical>::Call(router(), HookId::cuMemImportFromShareableHandle, import, &handle,
+                                                   nullptr, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            CUDA_SUCCESS);
+  EXPECT_EQ(Calls("Allocated"), 1);
+  const auto release = +[](CUmemGenericAllocationHandle) { return CUDA_SUCCESS; };
+  EXPECT_EQ(Handler<Effect::kReleasePhysical>::Call(router(), HookId::cuMemRelease, release, handle), CUDA_SUCCESS);
+  EXPECT_EQ(KindOf(kHandle), journal::AllocationKind::kImportedVirtual);
+  EXPECT_EQ(Handler<Effect::kReleasePhysical>::Call(router(), HookId::cuMemRelease, release, handle), CUDA_SUCCESS);
+  EXPECT_TRUE(recorder_.live.empty());
 }
 
 CUDA_ARRAY3D_DESCRIPTOR Describe(std::size_t width, std::size_t height, std::size_t depth, CUarray_format format,

@@ -129,6 +129,7 @@ void DeactivateContext(Context& context, const char* why) {
   state.engine.WaitContext(context);
   for (const auto& stream : std::vector<std::shared_ptr<Stream>>(context.streams)) CaptureStreamGone(stream);
   state.modules.ReleaseContext(context);
+  state.arrays.ReleaseContext(context);
   state.memory.ReleaseContext(context, why);
   state.streams.RemoveIf([&](const Stream& stream) { return stream.context == &context; });
   state.events.RemoveIf([&](const Event& event) { return event.context == &context; });

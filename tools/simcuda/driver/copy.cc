@@ -24,6 +24,10 @@ size_t Extent(const CopySide& side, const Copy& copy) {
 }
 
 CUresult FindPlace(const CopySide& side, const Copy& copy, Place* place, bool* sync_memops) {
+  if (side.expected == Expected::kArray) {
+    *place = Place::kDevice;
+    return CUDA_SUCCESS;
+  }
   Memory& memory = State::Get().memory;
   const Block* block = memory.Find(side.address);
   if (block == nullptr || block->freeing) {

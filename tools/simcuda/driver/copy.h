@@ -15,6 +15,7 @@ enum class Expected {
   kHost,    // any host memory
   kDevice,  // an address that the driver knows
   kAny,     // the address decides (unified addressing)
+  kArray,   // inside an array, which has been found already (array.h)
 };
 
 struct CopySide {

@@ -1,5 +1,6 @@
-// Memory Management (Driver API reference 6.13): copies of linear memory.
+// Memory Management (Driver API reference 6.13): copies of linear memory, and of two and three dimensions.
 #include "entry_points.h"
+#include "tools/simcuda/driver/array.h"
 #include "tools/simcuda/driver/copy.h"
 #include "tools/simcuda/driver/graph_node.h"
 #include "tools/simcuda/driver/state.h"
@@ -95,66 +96,75 @@ CUresult impl::cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CU
 
 namespace {
 
-// CUDA_MEMCPY2D and CUDA_MEMCPY3D name their fields alike.
+// What both sides of CUDA_MEMCPY2D, CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER say.
+struct SideParams {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  CUarray array;
+  size_t x, y, z;
+  size_t pitch, height;  // 0: as the copy's own
+};
+
 template <typename Params>
-bool FillSide(CUmemorytype type, const void* host, CUdeviceptr device, CopySide* side, const Params&) {
-  switch (type) {
-    case CU_MEMORYTYPE_HOST:
-      side->address = Address(host);
-      side->expected = kHost;
-      return true;
-    case CU_MEMORYTYPE_DEVICE:
-      side->address = device;
-      side->expected = kDevice;
-      return true;
-    case CU_MEMORYTYPE_UNIFIED:
-      side->address = device;
-      side->expected = kAny;
-      return true;
-    default:
-      return false;
-  }
+SideParams Source(const Params& p) {
+  return {p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY, 0, p.srcPitch, 0};
+}
+template <typename Params>
+SideParams Target(const Params& p) {
+  return {p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray, p.dstXInBytes, p.dstY, 0, p.dstPitch, 0};
 }
 
-// Errors: NOT_SUPPORTED for arrays, INVALID_VALUE for pitches that do not hold a row.
+// Where the side lies. flat: a copy of two dimensions, whose only row may be longer than the pitch.
+// Errors: INVALID_VALUE for pitches and heights that do not hold the copy; those of ArraySide.
+CUresult FillSide(const SideParams& p, const Copy& copy, bool flat, CopySide* side) {
+  switch (p.type) {
+    case CU_MEMORYTYPE_ARRAY:
+      return ArraySide(p.array, p.x, p.y, p.z, copy, side);
+    case CU_MEMORYTYPE_HOST:
+      side->address = Address(p.host);
+      side->expected = kHost;
+      break;
+    case CU_MEMORYTYPE_DEVICE:
+      side->address = p.device;
+      side->expected = kDevice;
+      break;
+    case CU_MEMORYTYPE_UNIFIED:
+      side->address = p.device;
+      side->expected = kAny;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  side->pitch = p.pitch != 0 ? p.pitch : copy.width + p.x;
+  const size_t height = p.height != 0 ? p.height : copy.height + p.y;
+  if (side->pitch < p.x + copy.width && !(flat && copy.height <= 1)) return CUDA_ERROR_INVALID_VALUE;
+  if (height < p.y + copy.height) return CUDA_ERROR_INVALID_VALUE;
+  side->slice = side->pitch * height;
+  side->address += p.z * side->slice + p.y * side->pitch + p.x;
+  return CUDA_SUCCESS;
+}
+
 CUresult FromParams(const CUDA_MEMCPY2D& p, Copy* copy) {
-  if (p.srcMemoryType == CU_MEMORYTYPE_ARRAY || p.dstMemoryType == CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
-  if (!FillSide(p.srcMemoryType, p.srcHost, p.srcDevice, &copy->from, p)) return CUDA_ERROR_INVALID_VALUE;
-  if (!FillSide(p.dstMemoryType, p.dstHost, p.dstDevice, &copy->to, p)) return CUDA_ERROR_INVALID_VALUE;
   copy->width = p.WidthInBytes;
   copy->height = p.Height;
-  copy->from.pitch = p.srcPitch != 0 ? p.srcPitch : p.WidthInBytes + p.srcXInBytes;
-  copy->to.pitch = p.dstPitch != 0 ? p.dstPitch : p.WidthInBytes + p.dstXInBytes;
-  if (copy->from.pitch < p.srcXInBytes + p.WidthInBytes && p.Height > 1) return CUDA_ERROR_INVALID_VALUE;
-  if (copy->to.pitch < p.dstXInBytes + p.WidthInBytes && p.Height > 1) return CUDA_ERROR_INVALID_VALUE;
-  copy->from.address += p.srcY * copy->from.pitch + p.srcXInBytes;
-  copy->to.address += p.dstY * copy->to.pitch + p.dstXInBytes;
-  return CUDA_SUCCESS;
+  if (const CUresult result = FillSide(Source(p), *copy, /*flat=*/true, &copy->from)) return result;
+  return FillSide(Target(p), *copy, /*flat=*/true, &copy->to);
 }
 
 template <typename Params>
 CUresult FromParams3D(const Params& p, Copy* copy) {
-  if (p.srcMemoryType == CU_MEMORYTYPE_ARRAY || p.dstMemoryType == CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
   if (p.srcLOD != 0 || p.dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (!FillSide(p.srcMemoryType, p.srcHost, p.srcDevice, &copy->from, p)) return CUDA_ERROR_INVALID_VALUE;
-  if (!FillSide(p.dstMemoryType, p.dstHost, p.dstDevice, &copy->to, p)) return CUDA_ERROR_INVALID_VALUE;
   copy->width = p.WidthInBytes;
   copy->height = p.Height;
   copy->depth = p.Depth;
-  copy->from.pitch = p.srcPitch != 0 ? p.srcPitch : p.WidthInBytes + p.srcXInBytes;
-  copy->to.pitch = p.dstPitch != 0 ? p.dstPitch : p.WidthInBytes + p.dstXInBytes;
-  copy->from.slice = copy->from.pitch * (p.srcHeight != 0 ? p.srcHeight : p.Height + p.srcY);
-  copy->to.slice = copy->to.pitch * (p.dstHeight != 0 ? p.dstHeight : p.Height + p.dstY);
-  if (copy->from.pitch < p.srcXInBytes + p.WidthInBytes || copy->to.pitch < p.dstXInBytes + p.WidthInBytes) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (copy->from.slice < copy->from.pitch * (p.srcY + p.Height) ||
-      copy->to.slice < copy->to.pitch * (p.dstY + p.Height)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  copy->from.address += p.srcZ * copy->from.slice + p.srcY * copy->from.pitch + p.srcXInBytes;
-  copy->to.address += p.dstZ * copy->to.slice + p.dstY * copy->to.pitch + p.dstXInBytes;
-  return CUDA_SUCCESS;
+  SideParams from = Source(p), to = Target(p);
+  from.z = p.srcZ;
+  from.height = p.srcHeight;
+  to.z = p.dstZ;
+  to.height = p.dstHeight;
+  if (const CUresult result = FillSide(from, *copy, /*flat=*/false, &copy->from)) return result;
+  return FillSide(to, *copy, /*flat=*/false, &copy->to);
 }
 
 }  // namespace

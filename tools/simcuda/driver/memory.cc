@@ -40,6 +40,8 @@ const char* KindName(Kind kind) {
       return "imported";
     case Kind::kGraph:
       return "graph";
+    case Kind::kArray:
+      return "array";
   }
   return "?";
 }
@@ -278,6 +280,7 @@ void Memory::Release(uint64_t base, const char* why) {
   switch (block.kind) {
     case Kind::kDevice:
     case Kind::kVariable:
+    case Kind::kArray:
       ForgetHandles(block);
       if (block.small) {
         ReleaseSmall(*block.context, base, block.reserved);
@@ -312,7 +315,7 @@ Block* Memory::Find(uint64_t address) {
   auto next = blocks_.upper_bound(address);
   if (next == blocks_.begin()) return nullptr;
   Block& block = std::prev(next)->second;
-  return address - block.base < block.size ? &block : nullptr;
+  return address - block.base < block.size && block.kind != Kind::kArray ? &block : nullptr;
 }
 
 size_t Memory::BytesFrom(uint64_t address) {

@@ -19,7 +19,7 @@ struct Device;
 struct Pool;
 class SharedFile;
 
-enum class Kind { kDevice, kManaged, kHost, kRegistered, kPool, kVariable, kVirtual, kImported, kGraph };
+enum class Kind { kDevice, kManaged, kHost, kRegistered, kPool, kVariable, kVirtual, kImported, kGraph, kArray };
 const char* KindName(Kind kind);
 std::string HexText(uint64_t value);
 
@@ -79,7 +79,7 @@ class Memory {
   // Only forgets the block: its pages belong to a pool.
   void Forget(uint64_t base) { blocks_.erase(base); }
 
-  // The block that contains the address; null when there is none.
+  // The block that contains the address; null when there is none, and inside an array, which no address names.
   Block* Find(uint64_t address);
   // How many bytes from `address` on may be used at once: to the end of the block, or of adjacent mappings of virtual
   // memory. 0 for an address that is in no block.

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "tools/simcuda/driver/array.h"
 #include "tools/simcuda/driver/capture.h"
 #include "tools/simcuda/driver/config.h"
 #include "tools/simcuda/driver/context.h"
@@ -38,6 +39,7 @@ struct State {
   HandleTable<CUstream, Stream> streams{0x52000040, HandleReuse::kRecycled};
   HandleTable<CUevent, Event> events{0x53000040, HandleReuse::kRecycled};
   HandleTable<CUmemoryPool, Pool> pools{0x54000040, HandleReuse::kUnique};
+  Arrays arrays;
   Modules modules;
   VirtualMemory virtual_memory;
   ImportedMemory ipc;
