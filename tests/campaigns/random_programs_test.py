@@ -1,131 +1,190 @@
 #!/usr/bin/env python3
-"""Random legal programs must print the same with and without the pool, in every order of the simulated streams.
+"""Random legal programs must print the same with and without us, in every order of the simulated streams.
 
-With the quarantine rule switched off (CUHEAP_TEST_NO_QUARANTINE, for this test only) wrong bytes must appear: that
-shows that the programs would find a pool that reuses memory too early. --stream-ordered does the same with programs that
-use cuMemAllocAsync in several streams and pools, and with the rule of streams (CUHEAP_TEST_NO_STREAM_RULE).
+    random_programs_test.py --program P --simcuda DIR --lib DIR --seeds 0-4999 [--profile NAME ...] [--jobs 2]
+    random_programs_test.py ... --minutes 30              as many as fit, from --seeds on
+    random_programs_test.py ... --switch NAME             with a safety rule off: a difference must be found and shrink
+    random_programs_test.py ... --replay FILE             one written program
+
+A difference is shrunk and printed as a program; the file named in the report is what --replay takes.
 """
 
 import argparse
+import concurrent.futures
 import os
-import subprocess
+import pathlib
 import sys
 import tempfile
+import time
+from dataclasses import dataclass
 
-ORDERS = ["late", "random", "eager"]
+from random_runs import ORDERS, Place, Profile, compared, profiles, replay, run_seeds, text_of
+from shrink import shrunk, size
 
-
-def environment(args, order, preload, extra):
-    env = dict(os.environ)
-    for name in list(env):
-        if name.startswith(("CUHEAP_", "SIMCUDA_")):
-            env.pop(name)
-    env["LD_LIBRARY_PATH"] = os.pathsep.join([args.simcuda, args.lib])
-    env["SIMCUDA_ORDER"] = order
-    env["SIMCUDA_SEED"] = "7"
-    env["SIMCUDA_PROGRESS_MS"] = "0"  # a loaded machine must not make late work early
-    env.pop("LD_PRELOAD", None)
-    if preload:
-        # A sanitized build's runtime comes first.
-        env["LD_PRELOAD"] = (os.environ.get("CUHEAP_TEST_PRELOAD_FIRST", "") + " libcuheap_preload.so").strip()
-    env.update(extra)
-    return env
+CHUNK = 30  # programs in one process
 
 
-def kind(args):
-    return ["--stream-ordered"] if args.stream_ordered else []
+@dataclass
+class Difference:
+    profile: Profile
+    order: str
+    seed: int
+    first: int  # of the process
+    told: list[str]
 
 
-def run(args, order, preload, first, last, extra=None):
-    """The output of the seeds, as a list of (seed, text)."""
-    command = [args.program, str(first), str(last), *kind(args)]
-    with tempfile.TemporaryDirectory() as journal:
-        env = environment(args, order, preload, {"CUHEAP_DIR": journal, **(extra or {})})
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1200, check=False)
-        if preload and not os.listdir(journal):
-            raise SystemExit(f"the preload library wrote no journal: {done.stderr}")
-    if "ld.so" in done.stderr:
-        raise SystemExit(f"the preload library is not loaded: {done.stderr}")
-    parts = done.stdout.split("seed ")[1:]
-    result = {int(part.split("\n", 1)[0]): part.split("\n", 1)[1] for part in parts}
-    if done.returncode != 0:
-        seed = max(result, default=first)
-        result[seed] = result.get(seed, "") + f"ended with status {done.returncode}\n{done.stderr[-2000:]}"
-    return result, done.stderr
+def check(place: Place, profile: Profile, seeds: range, orders=ORDERS) -> tuple[int, list[Difference]]:
+    """Number of operations, and what differs. Stops the whole run if the programs differ among themselves."""
+    reference = None
+    operations = 0
+    found: list[Difference] = []
+    for order in orders:
+        bare = run_seeds(place, profile, seeds, order, preload=False)
+        bad = [seed for seed in seeds if seed not in bare or bare[seed].wrong()]
+        if bad:
+            text = "\n".join(bare[bad[0]].lines[-20:]) if bad[0] in bare else "(it did not run)"
+            raise SystemExit(f"profile {profile.name}, order {order}: seed {bad[0]} does not run without us:\n{text}")
+        if reference is not None:
+            for seed in seeds:
+                if bare[seed].lines != reference[seed].lines:
+                    told = "\n".join(compared(reference[seed].lines, bare[seed].lines)[:10])
+                    raise SystemExit(f"profile {profile.name}: without us seed {seed} prints other things in order {order} than "
+                                     f"in order {orders[0]}, so it is not legal:\n{told}")
+        reference = bare
+        operations = sum(printed.operations for printed in bare.values())
+        ours = run_seeds(place, profile, seeds, order, preload=True)
+        for seed in seeds:
+            if seed not in ours or ours[seed].lines != bare[seed].lines:
+                told = compared(bare[seed].lines, ours[seed].lines) if seed in ours else ["it did not run with us"]
+                found.append(Difference(profile, order, seed, seeds[0], told))
+                if ours.keys() < bare.keys():
+                    break  # it ended there
+    return operations, found
 
 
-def differences(bare, ours, first, last):
-    return [seed for seed in range(first, last + 1) if bare.get(seed) != ours.get(seed)]
+def explain(place: Place, difference: Difference) -> str:
+    """Prints the difference, and the shrunk program, whose text it returns."""
+    print(f"profile {difference.profile.name}, seed {difference.seed}, order {difference.order}: the program's results differ")
+    for line in difference.told[:6]:
+        print(f"  {line}")
+    say = lambda text: print(f"  {text}", flush=True)
+    for first in (difference.seed, difference.first):
+        text = text_of(place, difference.profile, range(first, difference.seed + 1))
+        small = shrunk(place, difference.profile, difference.order, text, say)
+        if small:
+            break
+        say("it does not differ alone" if first != difference.first else "it does not differ when written down and run again")
+    if small:
+        file = pathlib.Path(tempfile.gettempdir(), f"cuheap-{difference.profile.name}-{difference.seed}.program")
+        file.write_text(small)
+        print(f"{small}  (in {file})", flush=True)
+    return small
 
 
-def show(args, seed, order, bare, ours):
-    print(f"seed {seed}, order {order}: the program's results differ", flush=True)
-    program = subprocess.run([args.program, str(seed), str(seed), "--print", *kind(args)], text=True, capture_output=True, check=False,
-                             env=environment(args, order, False, {})).stdout.split("seed ")[0]
-    print(program)
-    left, right = bare.get(seed, "(nothing)").split("\n"), ours.get(seed, "(nothing)").split("\n")
-    for index in range(max(len(left), len(right))):
-        a = left[index] if index < len(left) else "(end)"
-        b = right[index] if index < len(right) else "(end)"
-        if a != b:
-            print(f"  line {index}: without us: {a}\n  line {index}: with us:    {b}")
+def chunks(seeds: range, names: list[Profile], minutes: float | None):
+    """(profile, seeds): the seeds are shared out among the profiles, or go on until the time is over."""
+    end = None if minutes is None else time.monotonic() + minutes * 60
+    first = seeds[0]
+    while (first <= seeds[-1]) if end is None else (time.monotonic() < end):
+        for profile in names:
+            if end is None and first > seeds[-1] or end is not None and time.monotonic() >= end:
+                return
+            last = first + CHUNK - 1 if end is not None else min(first + CHUNK - 1, seeds[-1])
+            yield profile, range(first, last + 1)
+            first = last + 1
 
 
-def run_bare(args, order):
-    bare, stderr = run(args, order, False, args.first, args.last)
-    bad = [seed for seed, text in bare.items() if "FAILED" in text or "error" in text or "status" in text]
-    if len(bare) != args.last - args.first + 1 or bad:
-        text = bare[bad[0]][-2000:] if bad else stderr
-        raise SystemExit(f"order {order}: the programs do not run without us (seeds {bad[:5]}):\n{text}")
-    return bare
+def compare(args, place: Place, names: list[Profile]) -> int:
+    started = time.monotonic()
+    seeds = operations = 0
+    found: list[Difference] = []
+    work = chunks(args.seeds, names, args.minutes)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as workers:
+        running = {}
+        while True:
+            while len(running) < args.jobs and len(found) < args.stop_after and (item := next(work, None)) is not None:
+                running[workers.submit(check, place, *item)] = item
+            if not running:
+                break
+            for future in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
+                _, some = running.pop(future)
+                more, differences = future.result()
+                seeds += len(some)
+                operations += more
+                found += differences
+    for difference in found[:args.stop_after]:
+        explain(place, difference)
+    print(f"{seeds} seeds ({', '.join(profile.name for profile in names)}), {operations} operations, {len(ORDERS)} orders: "
+          f"{len(found)} differences, {time.monotonic() - started:.0f} s", flush=True)
+    return 1 if found else 0
 
 
-def compare(args):
+def must_find(args, place: Place, names: list[Profile]) -> int:
+    """With a rule switched off there must be a difference, and the shrunk program must pass with the rule."""
+    broken = Place(place.program, place.simcuda, place.lib, {args.switch: "1"}, place.timeout_s)
+    for profile, seeds in chunks(args.seeds, names, None):
+        _, differences = check(broken, profile, seeds, args.orders)
+        for difference in differences:
+            print(f"with {args.switch}, after {difference.seed - args.seeds[0] + 1} seeds:")
+            small = explain(broken, difference)
+            if not small:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder, "program")
+                file.write_text(small)
+                left, right = replay(place, profile, file, difference.order)
+            if compared(left, right):
+                print(f"the shrunk program differs without {args.switch}, too")
+                return 1
+            if size(small) > args.at_most:
+                print(f"{size(small)} operations are left: more than {args.at_most}")
+                return 1
+            return 0
+    print(f"with {args.switch} no difference among the seeds {args.seeds[0]}-{args.seeds[-1]}")
+    return 1
+
+
+def run_file(args, place: Place, profile: Profile) -> int:
     failed = 0
     for order in ORDERS:
-        bare = run_bare(args, order)
-        if order != ORDERS[0] and bare != reference:
-            print(f"order {order}: without us the results differ from order {ORDERS[0]}: a program is not legal, seeds",
-                  differences(reference, bare, args.first, args.last)[:10])
-            return 1
-        reference = bare
-        ours, stderr = run(args, order, True, args.first, args.last)
-        wrong = differences(bare, ours, args.first, args.last)
-        print(f"order {order}: {len(bare)} programs, {len(wrong)} differ", flush=True)
-        for seed in wrong[:2]:
-            show(args, seed, order, bare, ours)
-        if stderr.strip():
-            print(f"stderr with us: {stderr[-2000:]}")
-        failed += len(wrong)
+        told = compared(*replay(place, profile, pathlib.Path(args.replay), order))
+        print(f"order {order}: {'the same' if not told else 'differs'}", *told, sep="\n  ")
+        failed += bool(told)
     return 1 if failed else 0
 
 
-def must_find(args):
-    found = {}
-    rule = "CUHEAP_TEST_NO_STREAM_RULE" if args.stream_ordered else "CUHEAP_TEST_NO_QUARANTINE"
-    for order in ORDERS:
-        bare = run_bare(args, order)
-        broken, _ = run(args, order, True, args.first, args.last, {rule: "1"})
-        found[order] = len(differences(bare, broken, args.first, args.last))
-        print(f"order {order}: with {rule} {found[order]} of {len(bare)} programs give other results",
-              flush=True)
-    if args.stream_ordered:
-        return 0 if sum(found.values()) else 1
-    # Eager work is done before its memory can be reused, and random work nearly always: there is little to find.
-    return 0 if found["late"] else 1
+def profile_of(file: str, known: dict[str, Profile]) -> Profile:
+    """Devices and memory as the program's first line says."""
+    words = dict(word.split("=") for word in pathlib.Path(file).read_text().split("\n", 1)[0].split() if "=" in word)
+    return Profile("file", int(words["devices"]), int(words["memory"]), False)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def seed_range(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--simcuda", required=True, help="folder of the simulated driver")
     parser.add_argument("--lib", required=True, help="folder of libcuheap_preload.so")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--last", type=int, default=499)
-    parser.add_argument("--must-find", action="store_true", help="switch the quarantine off: differences must appear")
-    parser.add_argument("--stream-ordered", action="store_true", help="programs of cuMemAllocAsync")
+    parser.add_argument("--seeds", type=seed_range, default=range(0, 200), metavar="A-B")
+    parser.add_argument("--profile", action="append", default=[], help="only programs of this profile; may be repeated")
+    parser.add_argument("--minutes", type=float, help="go on for so long")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--stop-after", type=int, default=2, help="differences")
+    parser.add_argument("--switch", help="environment variable that switches a rule off")
+    parser.add_argument("--orders", nargs="+", default=list(ORDERS), help="for --switch")
+    parser.add_argument("--at-most", type=int, default=15, help="operations of the shrunk program")
+    parser.add_argument("--replay", metavar="FILE")
     args = parser.parse_args()
-    return must_find(args) if args.must_find else compare(args)
+    place = Place(args.program, args.simcuda, args.lib)
+    known = profiles(place)
+    names = [known[name] for name in args.profile] or list(known.values())
+    if args.replay:
+        return run_file(args, place, profile_of(args.replay, known))
+    return must_find(args, place, names) if args.switch else compare(args, place, names)
 
 
 if __name__ == "__main__":

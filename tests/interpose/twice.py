@@ -26,6 +26,8 @@ class Runs(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder, "log")
             folders = [str(self.preload.parent)] if self.driver == GPU else [self.driver, str(self.preload.parent)]
+            if self.driver == GPU and os.environ.get("LD_LIBRARY_PATH"):  # where the machine's driver may lie
+                folders.append(os.environ["LD_LIBRARY_PATH"])
             environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "SIMCUDA_LOG": str(log), **more}
             if preload:
                 # The file's bare name: LD_PRELOAD can hold neither spaces nor colons. A sanitizer's runtime comes first.

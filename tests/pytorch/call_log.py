@@ -108,6 +108,17 @@ def without_addresses(lines: list[str]) -> list[str]:
     return [_DEVICE_ADDRESS.sub("=device", line) for line in lines]
 
 
+# PyTorch uses a piece of pinned memory again, or takes another, by what it hears of events: chance, where work runs by chance.
+_BY_CHANCE = frozenset(("cuEventQuery", "cuMemHostAlloc", "cuStreamIsCapturing", "cuPointerGetAttributes",
+                        "cuEventCreate", "cuEventRecordWithFlags"))
+_PINNED_ADDRESS = re.compile(r"=0x20[0-9a-f]{10}\b")
+
+
+def besides_chance(lines: list[str]) -> list[str]:
+    """Of calls in the random order: without those that follow from when work happened to run."""
+    return [_PINNED_ADDRESS.sub("=pinned", line) for line in lines if _name(line) not in _BY_CHANCE]
+
+
 def besides_served(lines: list[str]) -> list[str]:
     """The calls of a program that does not use cuThreadExchangeStreamCaptureMode, without those for memory that our pools serve
     and without our own: those stand between two exchanges of that mode by the same thread. Addresses on the device differ;

@@ -50,6 +50,8 @@ class Road(Runs):
             kept["LD_PRELOAD"] = (first + " " + preload.name).strip()
             kept["CUHEAP_DIR"] = str(self.work / "journals")
             folders.append(str(preload.parent))
+            if self.driver == GPU and os.environ.get("LD_LIBRARY_PATH"):
+                folders.append(os.environ["LD_LIBRARY_PATH"])
         if folders:
             kept["LD_LIBRARY_PATH"] = ":".join(folders)
         return {**kept, **more}

@@ -1,4 +1,4 @@
-#include "tests/campaigns/kernels.h"
+#include "tests/campaigns/random/kernels.h"
 
 #include <dlfcn.h>
 
@@ -24,8 +24,8 @@ const SimcudaTable& Simulation() {
   return *table;
 }
 
-CUresult Launch(CUfunction function, CUstream stream, void** parameters) {
-  return cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr);
+CUresult Launch(CUfunction function, const Where& where, void** parameters) {
+  return where.calls->launch(function, 1, 1, 1, 32, 1, 1, 0, where.stream, parameters, nullptr);
 }
 
 struct HiddenAdd {
@@ -53,27 +53,36 @@ Kernels LoadKernels() {
   CUmodule module = nullptr;
   if (cuModuleLoadData(&module, "random programs") != CUDA_SUCCESS ||
       cuModuleGetFunction(&kernels.fill, module, "simcuda_fill") != CUDA_SUCCESS ||
-      cuModuleGetFunction(&kernels.scale_add, module, "simcuda_scale_add") != CUDA_SUCCESS) {
+      cuModuleGetFunction(&kernels.scale_add, module, "simcuda_scale_add") != CUDA_SUCCESS ||
+      cuModuleGetFunction(&kernels.add, module, "simcuda_add") != CUDA_SUCCESS) {
     std::fprintf(stderr, "the simulated driver's test kernels cannot be loaded\n");
     std::exit(2);
   }
   return kernels;
 }
 
-CUresult LaunchFill(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value,
+CUresult LaunchFill(const Kernels& kernels, const Where& where, CUdeviceptr words, std::uint32_t value,
                     std::uint64_t count) {
   void* parameters[] = {&words, &count, &value};
-  return Launch(kernels.fill, stream, parameters);
+  return Launch(kernels.fill, where, parameters);
 }
 
-CUresult LaunchAdd(const Kernels& kernels, CUstream stream, CUdeviceptr words, std::uint32_t value,
+CUresult LaunchAdd(const Kernels& kernels, const Where& where, CUdeviceptr words, std::uint32_t value,
                    std::uint64_t count) {
   std::uint32_t factor = value | 1;
   void* parameters[] = {&words, &count, &factor, &value};
-  return Launch(kernels.scale_add, stream, parameters);
+  return Launch(kernels.scale_add, where, parameters);
 }
 
-CUresult LaunchHiddenAdd(const Kernels&, CUstream stream, CUdeviceptr words, std::uint32_t value, std::uint64_t count) {
+CUresult LaunchSum(const Kernels& kernels, const Where& where, CUdeviceptr to, CUdeviceptr a, CUdeviceptr b,
+                   std::uint64_t count) {
+  void* parameters[] = {&to, &a, &b, &count};
+  return Launch(kernels.add, where, parameters);
+}
+
+CUresult LaunchHiddenAdd(const Where& where, CUdeviceptr words, std::uint32_t value, std::uint64_t count) {
+  const bool per_thread = where.stream == nullptr && where.calls == &kPerThreadCalls;
+  const CUstream stream = per_thread ? CU_STREAM_PER_THREAD : where.stream;
   return Simulation().launch_hidden(stream, RunHiddenAdd, new HiddenAdd{words, count, value});
 }
 

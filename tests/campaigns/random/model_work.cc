@@ -1,0 +1,192 @@
+// The rules of work: reads and writes in streams and by the host.
+#include <limits>
+
+#include "tests/campaigns/random/model.h"
+
+namespace cuheap::campaigns {
+namespace {
+
+constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 42;  // bytes that no device has
+
+std::uint64_t Unsigned(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+}  // namespace
+
+void Model::Access(Memory& memory, Moment moment, bool writes) {
+  if (!writes) {
+    memory.readers.push_back(moment);
+    return;
+  }
+  memory.readers.clear();
+  memory.writers = {moment};
+}
+
+std::string Model::CheckUse(const Op& op, std::int64_t stream, const Use& use, bool between_devices) const {
+  const auto found = memories_.find(use.block);
+  if (found == memories_.end() || !Free(found->second, op.thread)) return "no such block";
+  const Memory& memory = found->second;
+  const std::int64_t context = View(op.thread).current;
+  if (between_devices ? memory.kind != MemoryKind::kDevice : !Accessible(memory, context))
+    return "out of the stream's reach";
+  if (use.bytes == 0 || use.offset + use.bytes > memory.bytes) return "outside of the block";
+  const bool whole = use.offset == 0 && use.bytes == memory.bytes;
+  if (!memory.defined && (use.reads || !whole)) return "bytes that nobody has written";
+  if (!Unordered(op.thread, stream, memory, use.writes).empty()) return "in no order with other work";
+  return {};
+}
+
+std::string Model::UseInStream(const Op& op, std::int64_t stream, const std::vector<Use>& uses, bool between_devices) {
+  if (std::string reason = CheckStream(op.thread, stream, true); !reason.empty()) return reason;
+  for (const Use& use : uses) {
+    if (std::string reason = CheckUse(op, stream, use, between_devices); !reason.empty()) return reason;
+  }
+  const Moment moment = Enqueue(op.thread, stream);
+  for (const Use& use : uses) {
+    Memory& memory = memories_.at(use.block);
+    Access(memory, moment, use.writes);
+    if (use.writes && use.offset == 0 && use.bytes == memory.bytes) memory.defined = true;
+    Touch(memory, op.thread);
+  }
+  if (stream >= 0) Touch(streams_.at(stream), op.thread);
+  return {};
+}
+
+std::string Model::NewHostBytes(const Op& op, std::int64_t number, std::int64_t stream, std::uint64_t bytes,
+                                bool pinned) {
+  HostBytes made;
+  if (pinned) made.context = View(op.thread).current;
+  made.live = true;
+  made.bytes = bytes;
+  // What the stream did last is what writes them.
+  made.writer = Enqueue(op.thread, stream);
+  Touch(made, op.thread);
+  host_[number] = made;
+  return {};
+}
+
+std::string Model::ApplyWork(const Op& op) {
+  const auto& a = op.args;
+  const auto use = [&](std::size_t block, std::size_t offset, std::size_t bytes, bool reads, bool writes) {
+    return Use{a[block], Unsigned(a[offset]), Unsigned(a[bytes]), reads, writes};
+  };
+  const auto copy_out = [&](bool waits) {
+    if (host_.contains(a[0])) return std::string("the number is taken");
+    if (waits && a[5] != kNullStream && a[5] != kNullPtsz) return std::string("no default stream");
+    if (std::string reason = UseInStream(op, a[5], {use(2, 3, 4, true, false)}); !reason.empty()) return reason;
+    NewHostBytes(op, a[0], a[5], Unsigned(a[4]), a[1] != 0);
+    if (waits) HostWaits(op.thread, a[5]);
+    return std::string();
+  };
+  const auto words = [](const Use& used) { return used.bytes % 4 != 0 || used.offset % 4 != 0; };
+  switch (op.kind) {
+    case OpKind::kMemset:
+    case OpKind::kMemsetNow:
+      if (op.kind == OpKind::kMemsetNow && a[4] != kNullStream && a[4] != kNullPtsz) return "no default stream";
+      return UseInStream(op, a[4], {use(0, 1, 3, false, true)});
+    case OpKind::kHostToDevice:
+    case OpKind::kHostToDeviceNow:
+      if (op.kind == OpKind::kHostToDeviceNow && a[5] != kNullStream && a[5] != kNullPtsz) return "no default stream";
+      return UseInStream(op, a[5], {use(0, 1, 4, false, true)});
+    case OpKind::kDeviceToDevice:
+    case OpKind::kPeerCopy:
+      if (a[0] == a[1]) return "onto itself";
+      return UseInStream(op, a[3], {{a[1], 0, Unsigned(a[2]), true, false}, {a[0], 0, Unsigned(a[2]), false, true}},
+                         op.kind == OpKind::kPeerCopy);
+    case OpKind::kDeviceToHost:
+    case OpKind::kDeviceToHostNow:
+      return copy_out(op.kind == OpKind::kDeviceToHostNow);
+    case OpKind::kFill:
+    case OpKind::kAdd:
+    case OpKind::kHiddenAdd: {
+      const Use used = use(1, 2, 4, op.kind != OpKind::kFill, true);
+      return words(used) ? "no words" : UseInStream(op, a[0], {used});
+    }
+    case OpKind::kSum: {
+      if (a[1] == a[2] || a[1] == a[3]) return "onto itself";
+      const std::uint64_t bytes = Unsigned(a[4]);
+      if (bytes % 4 != 0) return "no words";
+      return UseInStream(op, a[0],
+                         {{a[2], 0, bytes, true, false}, {a[3], 0, bytes, true, false}, {a[1], 0, bytes, false, true}});
+    }
+    default: {  // kHostFunction
+      if (host_.contains(a[1])) return "the number is taken";
+      if (std::string reason = CheckStream(op.thread, a[0], true); !reason.empty()) return reason;
+      if (a[0] >= 0) Touch(streams_.at(a[0]), op.thread);
+      return NewHostBytes(op, a[1], a[0], 4, false);
+    }
+  }
+}
+
+// ---- the host ----
+
+std::string Model::UseByHost(const Op& op, const Use& use) {
+  const auto found = memories_.find(use.block);
+  if (found == memories_.end() || !Free(found->second, op.thread)) return "no such block";
+  Memory& memory = found->second;
+  if (memory.kind == MemoryKind::kDevice || memory.kind == MemoryKind::kStreamOrdered ||
+      memory.kind == MemoryKind::kVirtual) {
+    return "out of the host's reach";
+  }
+  if (use.offset + use.bytes > memory.bytes || use.bytes == 0) return "outside of the block";
+  if (use.reads && !memory.defined) return "bytes that nobody has written";
+  if (!UnorderedForHost(op.thread, memory, use.writes).empty()) return "in no order with the device's work";
+  // Managed memory may not be touched by the host while the device works at all, where it has no concurrent access.
+  Access(memory, View(op.thread).host.Tick(Agent(std::numeric_limits<std::int64_t>::min(), op.thread)), use.writes);
+  if (use.writes) memory.defined = true;
+  Touch(memory, op.thread);
+  return {};
+}
+
+std::string Model::ApplyHost(const Op& op) {
+  if (op.kind == OpKind::kRead) {
+    const auto found = host_.find(op.args[0]);
+    if (found == host_.end() || !Free(found->second, op.thread)) return "nothing was copied there";
+    if (!HostMayRead(op.thread, found->second.writer)) return "the copy may still be under way";
+    Touch(found->second, op.thread);
+    return {};
+  }
+  if (op.kind == OpKind::kHostReads)
+    return UseByHost(op, {op.args[0], Unsigned(op.args[1]), Unsigned(op.args[2]), true, false});
+  const auto found = memories_.find(op.args[0]);
+  return UseByHost(op, {op.args[0], 0, found == memories_.end() ? 0 : found->second.bytes, false, true});
+}
+
+// ---- answers ----
+
+std::string Model::ApplyAnswers(const Op& op) {
+  if (op.kind == OpKind::kTooMuch || op.kind == OpKind::kTooMuchAsync) {
+    if (!Alone(op.thread)) return "other threads are at work";
+    const std::uint64_t bytes = Unsigned(op.args[0]);
+    const auto device = static_cast<std::size_t>(contexts_.at(View(op.thread).current).device);
+    if (header_.memory == 0 ? bytes < kTooMuch : held_[device] + bytes <= header_.memory) return "it may fit";
+    if (op.kind == OpKind::kTooMuchAsync) {
+      if (std::string reason = CheckStream(op.thread, op.args[1], true); !reason.empty()) return reason;
+    }
+    alone_ = op.thread;
+    return {};
+  }
+  if (op.kind == OpKind::kIllegalAccess) {
+    if (!Alone(op.thread)) return "other threads are at work";
+    if (std::string reason = CheckStream(op.thread, op.args[0], true); !reason.empty()) return reason;
+    lost_ = true;
+    alone_ = op.thread;
+    return {};
+  }
+  const auto found = memories_.find(op.args[0]);
+  if (found == memories_.end() || !Free(found->second, op.thread)) return "no such block";
+  if (op.kind == OpKind::kCodes) {
+    if (!lost_) return "no error yet";
+    return CheckStream(op.thread, op.args[1], true);
+  }
+  if (op.kind == OpKind::kBadCalls) {
+    if (!Alone(op.thread)) return "other threads are at work";
+    if (found->second.kind != MemoryKind::kDevice && found->second.kind != MemoryKind::kStreamOrdered)
+      return "another kind";
+    FreeWaitsForContext(op.thread, View(op.thread).current);
+    alone_ = op.thread;
+  }
+  Touch(found->second, op.thread);
+  return {};
+}
+
+}  // namespace cuheap::campaigns
