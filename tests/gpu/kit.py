@@ -22,6 +22,7 @@ SKIPPED = 77
 NOT_STARTED = 127
 TAIL = 4000  # characters kept of what an item said
 FIGURE = re.compile(r"^figure: ([^=]+?) = (\S+)(?: (.*))?$", re.MULTILINE)
+ALL_SKIPPED = re.compile(r"^Ran (\d+) tests? in .*\n\nOK \(skipped=(\d+)\)\s*\Z", re.MULTILINE)  # unittest's last words
 ORDER = ("claims", "roads", "semantics", "hazards", "samples")  # the dearest last, should time run out
 
 
@@ -108,6 +109,9 @@ class Kit:
         out["figures"] = {name: f"{value} {unit}".strip() for name, value, unit in FIGURE.findall(said)}
         if status is None:
             return out | {"status": "failed", "reason": f"it was not done after {limit:.0f} s", "output": said[-TAIL:]}
+        counts = ALL_SKIPPED.search(said)
+        if status == 0 and counts and counts[1] == counts[2]:
+            return out | {"status": "skipped", "reason": "all of its tests say that they can't run here"}
         if status == 0:
             return out | {"status": "passed", "reason": ""}
         lines = said.strip().splitlines()

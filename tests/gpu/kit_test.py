@@ -28,6 +28,10 @@ MADE_UP = {
     "good": (python("print('figure: speed = 3.5 GB/s')"), "passed", ""),
     "wrong": (python("print('before'); raise ValueError('seven is not eight')"), "failed", "seven is not eight"),
     "absent": (python("print('skipped: one device only'); raise SystemExit(77)"), "skipped", "one device only"),
+    "all_skipped": (python("import unittest\nclass T(unittest.TestCase):\n def test_it(self): self.skipTest('no')\nunittest.main()"),
+                    "skipped", "all of its tests"),
+    "some_skipped": (python("import unittest\nclass T(unittest.TestCase):\n def test_it(self): self.skipTest('no')\n"
+                            " def test_that(self): pass\nunittest.main()"), "passed", ""),
     "stuck": (python("import signal, subprocess, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
                      "subprocess.Popen(['sleep', '60'])\nprint('waiting', flush=True)\ntime.sleep(60)"),
               "failed", "not done after 2 s"),

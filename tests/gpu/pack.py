@@ -45,15 +45,15 @@ class Pack:
         if group is None or "simulated" in labels or "command" not in test:
             return None
         command = [word for word in test["command"] if word != "-B"]
-        words = [self.word(word) for word in command]
+        words = [self.word(word, group) for word in command]
         if pathlib.Path(command[0]).name.startswith("python"):
             words[0] = "python3"
             words.insert(1, "-B")
         return {"name": test["name"], "group": group, "command": words, "limit_s": float(properties.get("TIMEOUT", 120)),
                 "needs": self.needed(command)}
 
-    def word(self, word: str) -> str:
-        """An argument as the kit has it; packs what it names."""
+    def word(self, word: str, group: str = "") -> str:
+        """An argument as the kit has it; packs what it names. Of the folder of all tests' programs only those of the group."""
         path = pathlib.Path(word)
         if not path.is_absolute():
             return word
@@ -63,7 +63,9 @@ class Pack:
             inside = path.relative_to(self.build)
             if not path.exists():
                 raise SystemExit(f"pack: {path} is not built: build everything first")
-            self.copy(path, self.kit / "build" / inside)
+            own = sorted(path.glob(f"*{group.rstrip('s')}*")) if path == self.build / "tests" else [path]
+            for one in own:
+                self.copy(one, self.kit / "build" / one.relative_to(self.build))
             return "{root}/build/" + str(inside)
         if path.is_relative_to(ROOT):
             inside = path.relative_to(ROOT)
