@@ -21,8 +21,13 @@ std::string Join(const std::vector<std::string>& words) {
   return text;
 }
 
+// What separates entries of LD_PRELOAD, or stands for something else in them.
+constexpr const char* kNotInPreload = " :\t\n$";
+
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 bool IsSanitizer(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string name = NameOf(path);
   return name.starts_with("libasan") || name.starts_with("libtsan") || name.starts_with("libubsan") ||
          name.starts_with("liblsan") || name.starts_with("libclang_rt.");
 }
@@ -40,7 +45,7 @@ std::string_view ValueOf(const std::vector<std::string>& environment, const std:
 std::string MergePreload(const std::vector<std::string>& ours, std::string_view existing) {
   std::vector<std::string> merged, others;
   for (std::string& entry : Split(existing, " :")) {
-    if (std::find(ours.begin(), ours.end(), entry) != ours.end()) continue;
+    if (std::find(ours.begin(), ours.end(), entry) != ours.end() || NameOf(entry) == kPreloadName) continue;
     (IsSanitizer(entry) ? merged : others).push_back(std::move(entry));
   }
   merged.insert(merged.end(), ours.begin(), ours.end());
@@ -56,15 +61,21 @@ std::string MergeLibraryPath(const std::vector<std::string>& folders, std::strin
 
 std::vector<std::string> MakeChildEnvironment(const std::vector<std::string>& environment,
                                               const ChildEnvironmentOptions& options) {
-  std::vector<std::string> ours{kPreloadName}, folders;
+  // By its path, where LD_PRELOAD can hold that: then a child finds it whatever LD_LIBRARY_PATH it was given, and ours need
+  // not change it.
+  const std::string path = options.layout.library_folder + "/" + kPreloadName;
+  const bool by_path = path.find_first_of(kNotInPreload) == std::string::npos;
+  std::vector<std::string> ours{by_path ? path : kPreloadName}, folders;
   if (options.simulate) {
     folders.push_back(options.layout.simulated_folder);
     ours.insert(ours.end(), options.layout.simulated_names.begin(), options.layout.simulated_names.end());
   }
-  folders.push_back(options.layout.library_folder);
+  if (!by_path) folders.push_back(options.layout.library_folder);
   std::vector<std::pair<std::string, std::string>> changes = options.variables;
   changes.emplace_back("LD_PRELOAD", MergePreload(ours, ValueOf(environment, "LD_PRELOAD")));
-  changes.emplace_back("LD_LIBRARY_PATH", MergeLibraryPath(folders, ValueOf(environment, "LD_LIBRARY_PATH")));
+  if (!folders.empty()) {
+    changes.emplace_back("LD_LIBRARY_PATH", MergeLibraryPath(folders, ValueOf(environment, "LD_LIBRARY_PATH")));
+  }
   changes.emplace_back("CUHEAP_DIR", options.journal_folder);
   std::vector<std::string> result = environment;
   for (const auto& [name, value] : changes) {

@@ -12,8 +12,8 @@
 namespace cuheap::tools {
 
 // LD_PRELOAD with ours in front of what others put there; sanitizers' runtimes stay in front of all, since they refuse
-// to start otherwise. `existing` may be empty; names already there are not doubled. Bare names: LD_PRELOAD is split at
-// spaces and colons.
+// to start otherwise. `existing` may be empty; names already there are not doubled, nor is our library by another path.
+// No spaces and colons: LD_PRELOAD is split at those.
 std::string MergePreload(const std::vector<std::string>& ours, std::string_view existing);
 
 // "folders:existing", without an empty entry (which would mean the working directory).

@@ -241,16 +241,31 @@ class Unchanged(Layout):
         environment = dict(os.environ, LD_PRELOAD="libm.so.6", LD_LIBRARY_PATH="/somewhere", EMPTY="", SPACE=" a b ")
         plain = json.loads(subprocess.run([PYTHON, "-c", show], env=environment, capture_output=True).stdout)
         ours = json.loads(self.python(show, env=environment).stdout)
-        self.assertEqual(ours.pop("LD_PRELOAD"), "libcuheap_preload.so:libm.so.6")
-        self.assertEqual(ours.pop("LD_LIBRARY_PATH"), f"{self.prefix}/lib:/somewhere")
+        self.assertEqual(ours.pop("LD_PRELOAD"), f"{self.preloaded()}:libm.so.6")
+        if self.by_path():  # LD_LIBRARY_PATH stays as it is
+            self.assertEqual(ours["LD_LIBRARY_PATH"], "/somewhere")
+        else:
+            self.assertEqual(ours.pop("LD_LIBRARY_PATH"), f"{self.prefix}/lib:/somewhere")
+            plain.pop("LD_LIBRARY_PATH")
         self.assertTrue(ours.pop("CUHEAP_DIR").startswith(str(self.journals)))
-        for name in ("LD_PRELOAD", "LD_LIBRARY_PATH"):
-            plain.pop(name)
+        plain.pop("LD_PRELOAD")
         self.assertEqual(ours, plain)
+
+    def by_path(self):
+        return not set(str(self.prefix)) & set(" :$")
+
+    def preloaded(self):
+        """What LD_PRELOAD gets: the path, where it can hold it."""
+        return f"{self.prefix}/lib/libcuheap_preload.so" if self.by_path() else "libcuheap_preload.so"
+
+    def test_our_library_is_not_there_twice(self):
+        for before in ("libcuheap_preload.so:libm.so.6", "/elsewhere/libcuheap_preload.so libm.so.6"):
+            result = self.run_it("sh", "-c", "echo $LD_PRELOAD", env=dict(os.environ, LD_PRELOAD=before))
+            self.assertEqual(result.stdout.decode(), f"{self.preloaded()}:libm.so.6\n")
 
     def test_sanitizers_stay_first(self):
         result = self.run_it("sh", "-c", "echo $LD_PRELOAD", env=dict(os.environ, LD_PRELOAD="libm.so.6:/x/libasan.so.8"))
-        self.assertEqual(result.stdout, b"/x/libasan.so.8:libcuheap_preload.so:libm.so.6\n")
+        self.assertEqual(result.stdout, f"/x/libasan.so.8:{self.preloaded()}:libm.so.6\n".encode())
 
     def test_journal_folder_is_private_and_goes_away(self):
         result = self.run_it("sh", "-c", 'stat -c "%a %u" "$CUHEAP_DIR"')
