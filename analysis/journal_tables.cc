@@ -43,11 +43,11 @@ constexpr std::pair<Counter, std::string_view> kCounters[] = {
 };
 
 std::string NoteWord(std::uint16_t code) {
-  constexpr std::array<std::string_view, 15> kWords = {
+  constexpr std::array<std::string_view, 18> kWords = {
       "none",         "unknown_address", "missing_function", "pass_through", "ipc_of_packed_block",
       "unwinder_off", "no_space",        "forked",           "self_check",   "option_rejected",
       "capture",      "journal_place",   "python_off",       "tensor_reports",
-      "pool_not_taken"};
+      "pool_not_taken", "unseen_library", "unseen_driver", "unseen_process"};
   return code < kWords.size() ? std::string(kWords[code]) : "code_" + std::to_string(code);
 }
 

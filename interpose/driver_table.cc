@@ -13,6 +13,8 @@
 namespace cuheap {
 namespace {
 
+constexpr const char* kDriver = "libcuda.so.1";
+
 constinit std::atomic<const DriverTable*> known_table{nullptr};
 
 }  // namespace
@@ -37,25 +39,44 @@ const DriverTable* DriverTable::Find() {
   return table;
 }
 
-bool DriverTable::Fill() {
-  const DlsymFunction real_dlsym = RealDlsym();
-  if (real_dlsym == nullptr) return false;
-  // By its soname, only if it is loaded already: finds it whatever file name it was opened by. NODELETE, so that the
-  // pointers we keep survive the program's dlclose.
-  handle_ = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  if (handle_ == nullptr) {
-    dlerror();  // the miss is ours, not the program's
-    return false;
+// By its soname, only if it is loaded already: finds it whatever file name it was opened by. NODELETE, so that the
+// pointers we keep survive the program's dlclose.
+bool DriverTable::FindObject() {
+  object_ = LinkedLibrary(kDriver);
+  if (object_ == nullptr) {
+    handle_ = dlopen(kDriver, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (handle_ == nullptr) {
+      dlerror();  // the miss is ours, not the program's
+      return false;
+    }
+    link_map* object = nullptr;
+    if (dlinfo(handle_, RTLD_DI_LINKMAP, static_cast<void*>(&object)) == 0) object_ = object;
   }
+  // A driver that only passes on what another library has: the loader knows where.
+  if (object_ != nullptr && FunctionOf(*object_, "cuInit") == nullptr) {
+    object_ = nullptr;
+    if (handle_ == nullptr) handle_ = dlopen(kDriver, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+  return object_ != nullptr || handle_ != nullptr;
+}
+
+void* DriverTable::Resolve(const char* name) const {
+  if (object_ != nullptr) return FunctionOf(*object_, name);
+  void* found = RealDlsym()(handle_, name);
+  if (found == nullptr) dlerror();
+  return found;
+}
+
+bool DriverTable::Fill() {
+  if (!FindObject() || (object_ == nullptr && RealDlsym() == nullptr)) return false;
   Dl_info file{};
-  void* start = real_dlsym(handle_, "cuInit");
+  void* start = Resolve("cuInit");
   if (start != nullptr && dladdr(start, &file) != 0 && file.dli_fname != nullptr) {
     std::strncpy(path_, file.dli_fname, sizeof(path_) - 1);
   }
   for (std::size_t i = 0; i < kHookCount; ++i) {
-    void* found = real_dlsym(handle_, kHooks[i].name);
+    void* found = Resolve(kHooks[i].name);
     if (found == nullptr || IsOurs(found)) {
-      dlerror();
       ++missing_count_;
       continue;
     }
@@ -82,8 +103,7 @@ HookId DriverTable::FindByAddress(const void* address, HookId wanted) const {
 }
 
 void* DriverTable::Lookup(const char* name) const {
-  void* found = RealDlsym()(handle_, name);
-  if (found == nullptr) dlerror();
+  void* found = Resolve(name);
   return found != nullptr && IsOurs(found) ? nullptr : found;
 }
 

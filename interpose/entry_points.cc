@@ -13,6 +13,7 @@
 #include "interpose/handlers_work.h"
 #include "interpose/process.h"
 #include "interpose/resolve.h"
+#include "interpose/self_check.h"
 #include "interpose/thread_guard.h"
 
 namespace cuheap {

@@ -18,6 +18,7 @@ class Holes {
     addresses_[Index(id)].store(reinterpret_cast<std::uintptr_t>(address), std::memory_order_relaxed);
     pending_.store(true, std::memory_order_release);
   }
+  bool pending() const { return pending_.load(std::memory_order_relaxed); }
   // Calls report(name, address) for each new one.
   template <class Report>
   void Drain(Report&& report) {

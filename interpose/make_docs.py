@@ -13,6 +13,38 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 INTERPOSE = ROOT / "interpose"
 
 
+ROADS = [
+    ("a program, or a library, that is linked with `libcuda.so.1`", "road_linked, road_linked_library"),
+    ("`dlsym` on a handle; also of a driver opened by its absolute path", "road_dlsym, road_absolute_path"),
+    ("`dlvsym`; `dlsym` that was itself looked up, by version or in the C library", "road_dlvsym, road_looked_up_lookup"),
+    ("`dlsym` with `RTLD_NEXT`, `RTLD_DEFAULT`", "road_rtld_next, road_rtld_default"),
+    ("`cuGetProcAddress` in both forms with every flag and several versions; also as the very first call",
+     "road_get_proc_address, road_get_proc_address_v2, road_get_proc_address_first"),
+    ("the shared runtime of CUDA 12 and 13", "road_cudart_12, road_cudart_13"),
+    ("look-ups inside the executable, or inside a library, as the static runtime's",
+     "road_static_runtime, road_library_with_static_runtime"),
+    ("`cudaGetDriverEntryPoint`, `cudaGetDriverEntryPointByVersion`", "road_entry_point, road_entry_point_by_version"),
+    ("Python's `ctypes`; a wheel that finds its runtime by `DT_RPATH`", "road_ctypes, road_wheel"),
+    ("a child that a program under us starts, with its environment or a changed one that keeps `LD_PRELOAD`, "
+     "`LD_LIBRARY_PATH` and `CUHEAP_DIR`", "road_child, road_child_environment"),
+]
+ROADS_AROUND = [
+    ("a library opened with `RTLD_DEEPBIND` that is linked with the driver", "`unseen_library`, 1",
+     "`road_deepbind`, `road_deepbind_lazy`, `road_deepbind_closed`"),
+    ("a library opened with `RTLD_DEEPBIND` that looks functions up itself (a static runtime)", "`unseen_library`, 2",
+     "`road_deepbind_static_runtime`, `road_mixed`"),
+    ("a namespace of its own (`dlmopen`)", "`unseen_driver`; `unseen_library`, 3",
+     "`road_dlmopen`, `road_dlmopen_static_runtime`"),
+    ("a second driver by another path", "`unseen_driver`, `unknown_address`", "`road_other_path`"),
+    ("a process none of whose calls came to the library", "`unseen_process`", "the same"),
+    ("a look-up that gave an address which is not the driver's export", "`unknown_address`", "`roads_test`"),
+    ("a child whose environment lost `LD_PRELOAD`; a set-user-id program; a static executable",
+     "none: the loader loads nothing of ours", "none"),
+    ("private tables of the vendor's libraries", "none: what they allocate is not known to be one of the driver's calls",
+     "none"),
+]
+
+
 def read_hooks() -> list[tuple[str, list[tuple[str, int, str]]]]:
     """Groups by the comment above them: (title, [(name, version, effect)])."""
     groups: list[tuple[str, list[tuple[str, int, str]]]] = []
@@ -50,16 +82,30 @@ def coverage_page() -> str:
         "`interpose/memory_functions.list` and `interpose/frameworks/framework_functions.inc`; do not edit.",
         "",
         f"{count} entry points of the CUDA driver are hooked, by their exact exported names. Every call of the CUDA runtime",
-        "ends in one of the driver's, so the runtime itself is not hooked. They are reached by these roads: direct link,",
-        "`dlsym` and `dlvsym` on a handle, `cuGetProcAddress` in both forms with any version and flags (also through the",
-        "runtime, shared or static, and `cudaGetDriverEntryPoint`).",
+        "ends in one of the driver's, so the runtime itself is not hooked.",
+        "",
+        "## Roads",
+        "",
+        "Each has a test of its name (`ctest -L roads`): what a small program allocates by it is served, and recorded with the",
+        "line that asked.",
+        "",
+        "| road | test |",
+        "|---|---|",
+        *("| " + road + " | " + ", ".join(f"`{name}`" for name in tests.split(", ")) + " |" for road, tests in ROADS),
         "",
         "In all of them the driver's own result is returned; an error after which the driver refuses all work ends serving",
         "for good; forked children are passed through. *Retried* means: if the driver has no memory, the pool gives its idle",
         "segments back and the call is made once more.",
         "",
-        "Not seen: objects opened with `RTLD_DEEPBIND`, other namespaces (`dlmopen`), private tables of the vendor's",
-        "libraries. Look-ups that gave an address which is not the driver's export are named in the snapshot.",
+        "### Roads that lead around the library",
+        "",
+        "They are told, not served ([why](decisions/0011-no-front-library-a-search-instead.md)): the snapshot has a note for",
+        "each, and the report a line under *not observed* that says what follows. The note comes when the process ends by",
+        "`exit` or a return from `main`, or when the library is closed.",
+        "",
+        "| road | note | test |",
+        "|---|---|---|",
+        *(f"| {road} | {note} | {test} |" for road, note, test in ROADS_AROUND),
         "",
         "A program may mark the steps of its main loop with `cuheap_step` (`interpose/cuheap.h`).",
     ]

@@ -1,6 +1,5 @@
 #include "interpose/process.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -15,12 +14,13 @@
 #include <string_view>
 
 #include "interpose/driver_table.h"
-#include "interpose/frameworks/pytorch.h"
 #include "interpose/holes.h"
 #include "interpose/options/option_parse.h"
-#include "interpose/real_loader.h"
+#include "interpose/python/object_symbols.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/router.h"
+#include "interpose/self_check.h"
+#include "interpose/stacks/loaded_objects.h"
 
 namespace cuheap {
 namespace {
@@ -77,10 +77,10 @@ void SayRejected(const options::Rejection& rejection) {
 }
 
 // "driver=path\n" (by which readers know the simulated one), then "variable=value\n" of every option in force.
-std::string_view DescribeOptions(const DriverTable& driver, char* text, std::size_t size) {
+std::string_view DescribeOptions(const char* driver, char* text, std::size_t size) {
   std::size_t used = 0;
-  if (*driver.path() != '\0') {
-    const int length = std::snprintf(text, size, "driver=%s\n", driver.path());
+  if (*driver != '\0') {
+    const int length = std::snprintf(text, size, "driver=%s\n", driver);
     if (length > 0 && static_cast<std::size_t>(length) < size / 2) used = static_cast<std::size_t>(length);
   }
   for (const options::Description& option : options::kDescriptions) {
@@ -94,16 +94,36 @@ std::string_view DescribeOptions(const DriverTable& driver, char* text, std::siz
   return {text, used};
 }
 
-// A function of the interpreter, where the program's global scope has one. A libpython that was opened RTLD_LOCAL is
-// found when it shows up in a stack.
+// A function of the interpreter, where one is loaded already. Not by dlsym, which would end a text of dlerror that the
+// program has yet to read.
 const void* FindPython() {
-  const DlsymFunction real_dlsym = RealDlsym();
-  const void* found = real_dlsym == nullptr ? nullptr : real_dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
-  if (found == nullptr) dlerror();  // the miss is ours, not the program's
-  return found;
+  static constexpr const char* kFunction = "PyGILState_GetThisThreadState";
+  const auto is_python = [](const stacks::LoadedObject& candidate) {
+    return python::ObjectSymbols(candidate).Find(kFunction).address != 0;
+  };
+  stacks::LoadedObject object;
+  if (!stacks::FindObject(is_python, object)) return nullptr;
+  return reinterpret_cast<const void*>(python::ObjectSymbols(object).Find(kFunction).address);
 }
 
-void StartRecorder(const DriverTable& driver, const options::Options& options) {
+void ReportHoles() {
+  holes.Drain([](const char* name, std::uintptr_t address) {
+    recorder::Note(journal::NoteCode::kUnknownAddress, name, address);
+  });
+}
+
+void AtExit() {
+  // A child's end is not that of the books, which are its parent's.
+  if (!InForkedChild()) {
+    LookAtEnd();
+    ReportHoles();
+    ReportUnseen(true);
+  }
+  recorder::Ending();
+}
+
+// driver: its path. True if something is recorded.
+bool StartRecorder(const char* driver, const options::Options& options) {
   recorder::StackOptions stacks;
   stacks.enabled = options.stacks;
   stacks.max_depth = static_cast<unsigned>(options.stack_depth);
@@ -111,13 +131,13 @@ void StartRecorder(const DriverTable& driver, const options::Options& options) {
   stacks.max_python_depth = static_cast<unsigned>(options.python_stack_depth);
   if (options.python_stacks) stacks.python_function = FindPython();
   recorder::ConfigureStacks(stacks);
-  if (options.dir.empty()) return;
+  if (options.dir.empty()) return false;
   char text[2048];
   recorder::StartOptions start;
   start.directory = options.dir.data();  // from the environment: ends with NUL
   start.max_event_bytes = options.event_memory;
   start.configuration = DescribeOptions(driver, text, sizeof(text));
-  if (recorder::Start(start)) std::atexit(recorder::Ending);
+  return recorder::Start(start);
 }
 
 // True if there is a router now.
@@ -129,7 +149,7 @@ bool Start(const DriverTable& driver) {
     return false;
   }
   WatchForks();
-  StartRecorder(driver, options);
+  if (StartRecorder(driver.path(), options)) std::atexit(AtExit);
   DriverFunctions functions;
   const auto lookup = [&driver](const char* name) {
     const HookId hook = FindHook(name);
@@ -140,12 +160,6 @@ bool Start(const DriverTable& driver) {
   if (!complete) recorder::Note(journal::NoteCode::kPassThrough, "the driver lacks a function that serving needs");
   new (router_place) Router(functions, complete, options);
   return true;
-}
-
-void ReportHoles() {
-  holes.Drain([](const char* name, std::uintptr_t address) {
-    recorder::Note(journal::NoteCode::kUnknownAddress, name, address);
-  });
 }
 
 }  // namespace
@@ -168,34 +182,29 @@ Router* EnterProcess(const DriverTable& driver) {
   return TheRouter();
 }
 
-void SelfCheck(const DriverTable& driver) {
-  frameworks::FindPyTorch();
-  char text[200];
-  Dl_info driver_file{};
-  dladdr(driver.Real(HookId::cuInit), &driver_file);
-  unsigned elsewhere = 0;
-  for (std::size_t i = 0; i < kHookCount; ++i) {
-    void* real = driver.Real(static_cast<HookId>(i));
-    Dl_info owner{};
-    if (real != nullptr && dladdr(real, &owner) != 0 && owner.dli_fbase != driver_file.dli_fbase) ++elsewhere;
-  }
-  std::snprintf(text, sizeof(text), "%zu of %zu hooked functions are in this driver (%.120s)",
-                kHookCount - driver.missing_count(), kHookCount, driver.path());
-  recorder::Note(journal::NoteCode::kSelfCheck, text, kHookCount - driver.missing_count(), kHookCount);
-  if (elsewhere != 0) {
-    std::snprintf(text, sizeof(text), "%u hooked functions of the driver lie in another library", elsewhere);
-    recorder::Note(journal::NoteCode::kSelfCheck, text, elsewhere);
-  }
-  Dl_info owner{};
-  const char* name = "";
-  if (dladdr(reinterpret_cast<void*>(RealDlsym()), &owner) != 0 && owner.dli_fname != nullptr) {
-    const char* slash = std::strrchr(owner.dli_fname, '/');
-    name = slash != nullptr ? slash + 1 : owner.dli_fname;
-  }
-  if (std::string_view(name) != "libc.so.6" && std::string_view(name) != "libdl.so.2") {
-    std::snprintf(text, sizeof(text), "dlsym is also hooked by %.150s", name);
-    recorder::Note(journal::NoteCode::kSelfCheck, text);
-  }
+// Whether a journal was asked for. Known from the start: at the end the environment may lie in memory that is gone.
+constinit bool journal_wanted = false;
+
+__attribute__((constructor)) void AtLoad() {
+  const char* folder = std::getenv("CUHEAP_DIR");
+  journal_wanted = folder != nullptr && *folder != '\0';
+}
+
+// A process that used the GPU without a single call that came to us leaves a journal that says so; every other one that
+// made no driver call leaves no trace.
+__attribute__((destructor)) void LastLook() {
+  if (!journal_wanted || state.load(std::memory_order_acquire) != State::kUntouched) return;
+  const char* driver = LookAtEnd();
+  if (driver == nullptr && holes.pending()) driver = "";
+  if (driver == nullptr) return;
+  options::Options options;
+  const auto variable = [](const char* name) { return std::getenv(name); };
+  if (options::ParseAll(variable, &options).variable != nullptr) return;
+  options.stacks = options.python_stacks = false;
+  if (!StartRecorder(driver, options)) return;
+  ReportHoles();
+  ReportUnseen(false);
+  recorder::Ending();
 }
 
 }  // namespace cuheap

@@ -16,9 +16,6 @@ class Router;
 // The router, made on the first call; null when everything is to be passed through.
 Router* EnterProcess(const DriverTable& driver);
 
-// After the first cuInit: what we stand in front of, and what we do not, goes into the journal as notes.
-void SelfCheck(const DriverTable& driver);
-
 }  // namespace cuheap
 
 #endif  // CUHEAP_INTERPOSE_PROCESS_H_

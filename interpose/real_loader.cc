@@ -37,7 +37,10 @@ struct DynamicTables {
   const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
   const std::uint32_t* gnu_hash = nullptr;
+  const ElfW(Half) * versions = nullptr;  // of each symbol; null: the object has none
 };
+
+constexpr ElfW(Half) kNotDefault = 0x8000;  // in a symbol's version: of an old one, which only a version finds
 
 DynamicTables ReadDynamicTables(const link_map& object) {
   DynamicTables tables;
@@ -46,6 +49,7 @@ DynamicTables ReadDynamicTables(const link_map& object) {
   for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(absolute(entry->d_un.d_ptr));
     if (entry->d_tag == DT_STRTAB) tables.strings = reinterpret_cast<const char*>(absolute(entry->d_un.d_ptr));
+    if (entry->d_tag == DT_VERSYM) tables.versions = reinterpret_cast<const ElfW(Half)*>(absolute(entry->d_un.d_ptr));
     if (entry->d_tag == DT_GNU_HASH) {
       tables.gnu_hash = reinterpret_cast<const std::uint32_t*>(absolute(entry->d_un.d_ptr));
     }
@@ -53,8 +57,8 @@ DynamicTables ReadDynamicTables(const link_map& object) {
   return tables;
 }
 
-// The first function of this name in the object, whatever its version.
-void* FindFunction(const link_map& object, const char* name) {
+// The function of this name in the object, of its default version; of any version if `any_version`.
+void* FindFunction(const link_map& object, const char* name, bool any_version) {
   const DynamicTables tables = ReadDynamicTables(object);
   if (tables.symbols == nullptr || tables.strings == nullptr || tables.gnu_hash == nullptr) return nullptr;
   std::uint32_t hash = 5381;
@@ -68,8 +72,9 @@ void* FindFunction(const link_map& object, const char* name) {
   for (std::uint32_t index = buckets[hash % bucket_count]; index >= first_symbol && index != 0; ++index) {
     const std::uint32_t chained = chain[index - first_symbol];
     const ElfW(Sym)& symbol = tables.symbols[index];
-    if ((chained | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-        Same(tables.strings + symbol.st_name, name)) {
+    const bool hidden = tables.versions != nullptr && (tables.versions[index] & kNotDefault) != 0;
+    if ((any_version || !hidden) && (chained | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF &&
+        ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && Same(tables.strings + symbol.st_name, name)) {
       return reinterpret_cast<void*>(object.l_addr + symbol.st_value);
     }
     if ((chained & 1) != 0) break;
@@ -92,9 +97,19 @@ bool IsCLibrary(const char* path) {
 void* FindInCLibrary(const char* name) {
   for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
     if (!IsCLibrary(object->l_name)) continue;
-    if (void* found = FindFunction(*object, name)) return found;
+    if (void* found = FindFunction(*object, name, true)) return found;
   }
   return nullptr;
+}
+
+// Whether the object has an entry of this kind (DT_NEEDED, DT_SONAME) with this name.
+bool HasName(const link_map& object, ElfW(Sxword) tag, const char* name) {
+  const DynamicTables tables = ReadDynamicTables(object);
+  if (tables.strings == nullptr) return false;
+  for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == tag && Same(tables.strings + entry->d_un.d_val, name)) return true;
+  }
+  return false;
 }
 
 // A racing second thread finds the same values, so plain atomics are enough.
@@ -131,7 +146,20 @@ DlvsymFunction RealDlvsym() {
 }
 
 DlsymFunction RealDlsym() { return Next(real_dlsym, "dlsym"); }
+DlsymFunction KnownDlsym() { return real_dlsym.load(std::memory_order_acquire); }
+DlsymFunction CLibraryDlsym() { return reinterpret_cast<DlsymFunction>(FindInCLibrary("dlsym")); }
 DlcloseFunction RealDlclose() { return Next(real_dlclose, "dlclose"); }
+
+const link_map* LinkedLibrary(const char* soname) {
+  const link_map* program = _r_debug.r_map;
+  if (program == nullptr || !HasName(*program, DT_NEEDED, soname)) return nullptr;
+  for (const link_map* object = program->l_next; object != nullptr; object = object->l_next) {
+    if (HasName(*object, DT_SONAME, soname)) return object;
+  }
+  return nullptr;
+}
+
+void* FunctionOf(const link_map& object, const char* name) { return FindFunction(object, name, false); }
 
 bool IsOurs(const void* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);

@@ -10,6 +10,7 @@
 #include "interpose/holes.h"
 #include "interpose/real_loader.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/self_check.h"
 
 extern "C" {
 [[gnu::visibility("hidden")]] void cuheap_entry_dlsym();
@@ -127,6 +128,7 @@ Road cuheap_dlvsym_road(void* handle, const char* name, const char* version, voi
 __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
   const DlcloseFunction real = RealDlclose();
   if (real == nullptr) return -1;
+  LookBeforeClose(handle);
   recorder::ModulesChanged();
   const int result = real(handle);
   recorder::ModulesChanged();

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "analysis/reports/unseen.h"
+
 namespace cuheap::analysis {
 namespace {
 
@@ -42,7 +44,8 @@ class Lister {
     if (complete.events_overwritten != 0) {
       Add(ObservationKind::kLoss, "events_overwritten",
           Number(complete.events_overwritten) +
-              " events were overwritten by newer ones: steps and timeline begin later, and blocks from before that were freed "
+              " events were overwritten by newer ones: steps and timeline begin later, and blocks from before that "
+              "were freed "
               "as the program ended are not among the leaks; live blocks and the peak's size are exact all the same. "
               "--event-memory keeps more events.");
     }
@@ -77,7 +80,11 @@ class Lister {
     std::vector<NotObserved> notes;
     for (const Note& note : snapshot_.notes) {
       if (note.code == "self_check" && note.a == note.b) continue;  // all is as it should be
-      NotObserved entry{ObservationKind::kHole, note.code, note.code + (note.text.empty() ? "" : ": " + note.text)};
+      NotObserved entry{ObservationKind::kUnseen, note.code, DescribeUnseen(note)};
+      if (entry.text.empty()) {
+        entry.kind = ObservationKind::kHole;
+        entry.text = note.code + (note.text.empty() ? "" : ": " + note.text);
+      }
       const auto same = [&](const NotObserved& other) { return other.text == entry.text; };
       if (std::none_of(notes.begin(), notes.end(), same)) notes.push_back(std::move(entry));
     }

@@ -12,9 +12,10 @@
 namespace cuheap::analysis {
 
 enum class ObservationKind : std::uint8_t {
-  kLoss,   // something of this run was lost: figures may be wrong, the text says which
-  kHole,   // something was met that is not tracked, or was decided: the text says what follows
-  kLimit,  // holds for every run of this version
+  kLoss,    // something of this run was lost: figures may be wrong, the text says which
+  kUnseen,  // a library, or all of the process, reached the driver without us: leaks there are not known
+  kHole,    // something was met that is not tracked, or was decided: the text says what follows
+  kLimit,   // holds for every run of this version
 };
 
 struct NotObserved {
@@ -23,8 +24,8 @@ struct NotObserved {
   std::string text;  // one sentence
 };
 
-// Losses first, then holes, then limits; each in a fixed order. `tensors_missing`: some memory was asked for by
-// PyTorch's allocator, so that the limits that concern it apply.
+// Losses first, then what was not seen at all, then holes, then limits; each in a fixed order. `tensors_missing`: some
+// memory was asked for by PyTorch's allocator, so that the limits that concern it apply.
 std::vector<NotObserved> ListNotObserved(const Snapshot& snapshot, const LineTable& lines, bool tensors_missing);
 
 }  // namespace cuheap::analysis

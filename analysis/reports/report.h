@@ -55,6 +55,11 @@ struct Report {
   // A framework told the program that memory ran out.
   bool framework_refused() const;
   std::vector<KindUse> kinds;  // memory of every kind apart
+  // Something reached the driver without us: what it holds is not known.
+  bool unseen() const {
+    return std::any_of(not_observed.begin(), not_observed.end(),
+                       [](const NotObserved& entry) { return entry.kind == ObservationKind::kUnseen; });
+  }
   bool tensors_seen = false;  // a framework reported what it hands out of its cache
   // A framework's cache was met, and what happens to the tensors inside is not known.
   bool unobserved_tensors() const {

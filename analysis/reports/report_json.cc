@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 6> kCauses = {"none",   "graph",    "scal
 constexpr std::array<std::string_view, 3> kConfidences = {"low", "medium", "high"};
 constexpr std::array<std::string_view, 5> kOomVerdicts = {"not_known", "unexplained", "capacity", "other_owner",
                                                           "idle_in_pool"};
-constexpr std::array<std::string_view, 3> kObservations = {"loss", "hole", "limit"};
+constexpr std::array<std::string_view, 4> kObservations = {"loss", "unseen", "hole", "limit"};
 constexpr std::array<std::string_view, 3> kFrameworks = {"none", "pytorch", "none"};  // by Allocator
 constexpr std::array<std::string_view, 3> kFailureOutcomes = {"told", "behind_framework", "recovered"};
 constexpr std::array<std::string_view, 4> kBases = {"no_stack", "module", "function", "line"};

@@ -339,7 +339,7 @@ class Renderer {
   void NotObservedList() {
     canvas_.Section("NOT OBSERVED");
     for (const NotObserved& entry : report_.not_observed) {
-      canvas_.Item(entry.text, entry.kind == ObservationKind::kLoss ? TextColor::kWarn : TextColor::kPlain);
+      canvas_.Item(entry.text, entry.kind <= ObservationKind::kUnseen ? TextColor::kWarn : TextColor::kPlain);
     }
   }
 
@@ -450,6 +450,12 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
       continue;
     text += "\nincomplete: " + entry.text;
     break;
+  }
+  const auto unseen = [](const NotObserved& entry) { return entry.kind == ObservationKind::kUnseen; };
+  const auto first = std::find_if(report.not_observed.begin(), report.not_observed.end(), unseen);
+  if (first != report.not_observed.end()) {
+    const auto count = std::count_if(first, report.not_observed.end(), unseen);
+    text += "\nnot observed: " + first->text + (count > 1 ? " (and more: see the report)" : "");
   }
   return text;
 }

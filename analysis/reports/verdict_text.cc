@@ -72,7 +72,11 @@ VerdictWords NoLeaks(const Report& report) {
   else if (piled.empty())
     text = "everything that was allocated was freed";
   if (report.unobserved_tensors()) text = "in what was observed: " + text + "; " + std::string(kHiddenTensors);
-  const bool good = piled.empty() && !report.unobserved_tensors();
+  if (report.unseen()) {
+    if (!report.unobserved_tensors()) text = "in what was observed: " + text;
+    Join(text, "some calls went past cuheap (see NOT OBSERVED)");
+  }
+  const bool good = piled.empty() && !report.unobserved_tensors() && !report.unseen();
   return {"NO LEAKS", text, good ? TextColor::kGood : TextColor::kWarn};
 }
 

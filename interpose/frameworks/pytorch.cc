@@ -8,10 +8,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "interpose/frameworks/import_check.h"
 #include "interpose/real_loader.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/stacks/loaded_objects.h"
 
 namespace c10 {
 
@@ -43,7 +45,19 @@ static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFunctionCount);
 constinit std::atomic<void*> originals[kFunctionCount] = {};
 constinit std::atomic<bool> looked_in_report{false};
 
-// The handle of a loaded library by its soname, or null. Libraries are not loaded by this, and dlerror has no text of it.
+// Asked first, since the loader's own look-up would end a text of dlerror that the program has yet to read.
+bool IsThere() {
+  stacks::LoadedObject object;
+  return stacks::FindObject(
+      [](const stacks::LoadedObject& candidate) {
+        const char* slash = std::strrchr(candidate.name, '/');
+        return std::strcmp(slash == nullptr ? candidate.name : slash + 1, "libc10.so") == 0;
+      },
+      object);
+}
+
+// The handle of a loaded library by its soname, or null. Libraries are not loaded by this, and dlerror has no text of
+// it.
 void* Loaded(const char* name) {
   void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) dlerror();
@@ -52,8 +66,8 @@ void* Loaded(const char* name) {
 
 bool FindOriginals() {
   // Every process has one libc10 at most; its symbols are in no global scope, since Python loads extensions locally.
-  void* library = Loaded("libc10.so");
-  if (library == nullptr) return false;
+  void* library = IsThere() ? Loaded("libc10.so") : nullptr;
+  if (library == nullptr || RealDlsym() == nullptr) return false;
   for (unsigned i = 0; i < kFunctionCount; ++i) {
     void* found = RealDlsym()(library, kNames[i]);
     if (found != nullptr && !IsOurs(found)) originals[i].store(found, std::memory_order_release);
@@ -131,7 +145,7 @@ void OutOfMemory(std::int64_t bytes, Total allocated, Total reserved, c10::Devic
 
 void FindPyTorch() {
   static constinit std::atomic<bool> found{false};
-  if (found.load(std::memory_order_acquire) || RealDlsym() == nullptr) return;
+  if (found.load(std::memory_order_acquire)) return;
   const int saved_errno = errno;
   if (FindOriginals() && !found.exchange(true, std::memory_order_acq_rel)) CheckCaller();
   errno = saved_errno;

@@ -393,6 +393,18 @@ enum class NoteCode : std::uint16_t {
   kPythonOff = 12,        // Python frames are off: text = reason
   kTensorReports = 13,    // tensors inside a framework's cache are not reported to us, or not all: text = why
   kPoolNotTaken = 14,     // a framework uses a cache of its own although CUHEAP_MODE=pool: text = which, and why
+  kUnseenLibrary = 15,    // a library reaches the driver without us: text = end of its path, a = an UnseenWay, b = how
+                          // many addresses it holds
+  kUnseenDriver = 16,     // a second copy of the driver is loaded, whose users are not seen: text = end of its path
+  kUnseenProcess = 17,    // the process used the driver (text = end of its path), and no call came to us; a = device
+                          // files that CUDA alone opens
+};
+
+// How a library reaches the driver without us.
+enum class UnseenWay : std::uint8_t {
+  kDirect = 1,       // it holds addresses of the driver's functions (RTLD_DEEPBIND, a table of its own)
+  kOwnLookups = 2,   // its dlsym is the C library's, and it names the driver: it may have looked functions up
+  kOtherDriver = 3,  // it holds addresses of another copy of the driver
 };
 
 struct NoteRecord {

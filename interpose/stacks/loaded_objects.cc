@@ -81,18 +81,12 @@ DlFindObject LoaderFinder() {
   return found;
 }
 
-struct IterationQuery {
-  std::uint64_t address;
-  LoadedObject* object;
-};
-
-int MatchObject(dl_phdr_info* info, std::size_t, void* argument) {
-  auto* query = static_cast<IterationQuery*>(argument);
+LoadedObject Describe(const dl_phdr_info& info) {
   std::uint64_t begin = ~std::uint64_t{0}, end = 0;
   const void* eh_frame_hdr = nullptr;
-  for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    const std::uint64_t address = info->dlpi_addr + header.p_vaddr;
+  for (unsigned i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info.dlpi_phdr[i];
+    const std::uint64_t address = info.dlpi_addr + header.p_vaddr;
     if (header.p_type == PT_LOAD) {
       begin = std::min<std::uint64_t>(begin, address & ~std::uint64_t{4095});
       end = std::max<std::uint64_t>(end, address + header.p_memsz);
@@ -101,9 +95,32 @@ int MatchObject(dl_phdr_info* info, std::size_t, void* argument) {
     }
   }
   end = (end + 4095) & ~std::uint64_t{4095};
-  if (query->address < begin || query->address >= end) return 0;
-  *query->object =
-      LoadedObject{begin, end, info->dlpi_addr, eh_frame_hdr, info->dlpi_name == nullptr ? "" : info->dlpi_name};
+  return {begin, end, info.dlpi_addr, eh_frame_hdr, info.dlpi_name == nullptr ? "" : info.dlpi_name};
+}
+
+struct AddressQuery {
+  std::uint64_t address;
+  LoadedObject* object;
+};
+
+int MatchAddress(dl_phdr_info* info, std::size_t, void* argument) {
+  auto* query = static_cast<AddressQuery*>(argument);
+  const LoadedObject object = Describe(*info);
+  if (query->address < object.begin || query->address >= object.end) return 0;
+  *query->object = object;
+  return 1;
+}
+
+struct ObjectQuery {
+  bool (*matches)(const LoadedObject&);
+  LoadedObject* object;
+};
+
+int MatchObject(dl_phdr_info* info, std::size_t, void* argument) {
+  auto* query = static_cast<ObjectQuery*>(argument);
+  const LoadedObject object = Describe(*info);
+  if (!query->matches(object)) return 0;
+  *query->object = object;
   return 1;
 }
 
@@ -170,7 +187,12 @@ std::size_t PathFromMaps(std::uint64_t begin, char* out, std::size_t size) {
 bool HasLockFreeFinder() { return LoaderFinder() != nullptr; }
 
 bool FindLoadedObjectByIteration(std::uint64_t address, LoadedObject& object) {
-  IterationQuery query{address, &object};
+  AddressQuery query{address, &object};
+  return dl_iterate_phdr(MatchAddress, &query) == 1;
+}
+
+bool FindObject(bool (*matches)(const LoadedObject& object), LoadedObject& found) {
+  ObjectQuery query{matches, &found};
   return dl_iterate_phdr(MatchObject, &query) == 1;
 }
 

@@ -25,6 +25,10 @@ bool FindLoadedObject(std::uint64_t address, LoadedObject& object);
 bool HasLockFreeFinder();
 bool FindLoadedObjectByIteration(std::uint64_t address, LoadedObject& object);
 
+// The first object of our namespace, in the loader's order, that `matches`. By dl_iterate_phdr: takes the lock of the
+// list, and dlerror keeps the text that it has. `matches` is called under that lock, while no object can go away.
+bool FindObject(bool (*matches)(const LoadedObject& object), LoadedObject& found);
+
 inline constexpr std::size_t kMaxBuildId = 32;
 
 // The object's build-id from its notes in memory; how many bytes (0: none, or its headers are not mapped).

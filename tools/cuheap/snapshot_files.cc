@@ -155,7 +155,10 @@ SnapshotResult WriteSnapshots(const SnapshotRequest& request) { return Maker(req
 
 bool UsedCuda(const analysis::Snapshot& snapshot) {
   const auto allocations = snapshot.counters.find("allocations");
-  return !snapshot.devices.empty() || snapshot.events.size() != 0 || !snapshot.live.empty() ||
+  // Or used it where nothing of it came to us.
+  const bool unseen = std::any_of(snapshot.notes.begin(), snapshot.notes.end(),
+                                  [](const analysis::Note& note) { return note.code.starts_with("unseen_"); });
+  return unseen || !snapshot.devices.empty() || snapshot.events.size() != 0 || !snapshot.live.empty() ||
          !snapshot.segments.empty() || (allocations != snapshot.counters.end() && allocations->second != 0);
 }
 

@@ -283,7 +283,9 @@ TEST(ReportTextTest, SummaryIsAFewLines) {
             "out of memory: 8.8 GiB (9,437,184,000 B) refused at src/buffer.h:9  Buffer<...>::Buffer\n"
             "2 lines leak, 60.0 MiB; worst: src/train.cc:57  Trainer::LogLoss, +768.0 KiB every step; "
             "58.6 KiB (60,000 B) piled up, freed only at the end\n"
-            "incomplete: 3 stacks could not be taken: that memory is charged to \"(no stack)\".");
+            "incomplete: 3 stacks could not be taken: that memory is charged to \"(no stack)\".\n"
+            "not observed: Calls of cuMemAllocAsync may not have been observed: a look-up of that name gave an address that "
+            "is none of the driver's exports.");
 }
 
 TEST(ReportJsonTest, HoldsTheFactsOfTheText) {

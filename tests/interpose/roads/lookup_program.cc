@@ -57,6 +57,12 @@ int ByScope(void* scope) {
   return UseDriver(FindCalls([&](const char* name, const char*) { return dlsym(scope, name); }));
 }
 
+// The driver by its name, then another file of it.
+int BothDrivers(const char* other) {
+  const int status = ByHandle("libcuda.so.1");
+  return status != 0 ? status : ByHandle(other);
+}
+
 // What a runtime that is linked statically does: one look-up in the driver, and all else through what it gave. The
 // table of each kind of default stream and of several versions; the last one is used.
 int ByResolver(const char* exported) {
@@ -139,6 +145,17 @@ int Twice() {
   return UseDriver(FindCalls([&](const char* name, const char*) { return dlsym(driver, name); }));
 }
 
+// A text of dlerror, left by something else between the look-ups and the first call.
+int PendingError() {
+  void* driver = Open("libcuda.so.1", RTLD_NOW);
+  const DriverCalls calls = FindCalls([&](const char* name, const char*) { return dlsym(driver, name); });
+  if (dlopen("libcuheap_no_such_library.so", RTLD_NOW) != nullptr) return 3;
+  const int status = UseDriver(calls);
+  const char* text = dlerror();
+  std::printf("dlerror %s\n", text != nullptr ? text : "(none)");
+  return status;
+}
+
 // A library that was loaded, asked and left alone: the driver is still not initialised, and nothing was recorded.
 int LoadOnly() {
   void* driver = Open("libcuda.so.1", RTLD_NOW);
@@ -157,6 +174,7 @@ int main(int argc, char** argv) {
   const std::string road = argc > 1 ? argv[1] : "";
   if (road == "dlsym") return ByHandle("libcuda.so.1");
   if (road == "absolute-path") return ByHandle(argv[2]);
+  if (road == "both-drivers") return BothDrivers(argv[2]);
   if (road == "dlvsym") return ByVersion();
   if (road == "looked-up-lookup") return ByLookedUpLookup();
   if (road == "rtld-next") return ByScope(RTLD_NEXT);
@@ -164,6 +182,7 @@ int main(int argc, char** argv) {
   if (road == "resolver") return ByResolver("cuGetProcAddress_v2");
   if (road == "old-resolver") return ByResolver("cuGetProcAddress");
   if (road == "first-call") return FirstCall();
+  if (road == "dlerror") return PendingError();
   if (road == "twice") return Twice();
   if (road == "load-only") return LoadOnly();
   return 2;

@@ -192,10 +192,10 @@ class Road(Runs):
         self.expect_seen(self.program("cuheap_road_static"), "static_program.cc")
 
     def test_library_with_static_runtime(self) -> None:
-        self.expect_seen(self.program("cuheap_road_host", "plain", str(self.programs / "libcuheap_road_private.so")))
+        self.expect_seen(self.program("cuheap_road_host", "plain", str(self.programs / "libroad_private.so")))
 
     def test_linked_library(self) -> None:
-        self.expect_seen(self.program("cuheap_road_host", "plain", str(self.programs / "libcuheap_road_linked.so")))
+        self.expect_seen(self.program("cuheap_road_host", "plain", str(self.programs / "libroad_linked.so")))
 
     def test_ctypes(self) -> None:
         printed = self.same_output([sys.executable, str(HERE / "ctypes_program.py")])
@@ -209,7 +209,7 @@ class Road(Runs):
         runtime = self.work / "site/nvidia/cuda_runtime/lib"
         extension.parent.mkdir(parents=True)
         runtime.mkdir(parents=True)
-        shutil.copy(self.programs / "libcuheap_road_wheel.so", extension)
+        shutil.copy(self.programs / "libroad_wheel.so", extension)
         if self.driver == GPU:
             self.skipTest("there is no runtime to lay into the wheel")
         shutil.copy(pathlib.Path(self.driver, "libcudart.so.13").resolve(), runtime / "libcudart.so.13")
@@ -231,7 +231,126 @@ class Road(Runs):
     def test_child_environment(self) -> None:
         self.expect_seen(self.program("cuheap_road_driver", "child-environment"))
 
+    # Roads that lead around us: named in the snapshot and in the report, with what follows.
+
+    def unseen(self, *ways: str) -> tuple[dict, list[tuple[str, str, int]]]:
+        """The host program opens libraries in these ways; its snapshot, and its notes of what went past us."""
+        printed = self.same_output(self.program("cuheap_road_host", *ways))
+        self.assertEqual(printed.count("allocate 0 address"), 10 * (len(ways) // 2), printed)
+        snapshot, = self.snapshots()
+        notes = [(note["code"], pathlib.Path(note["text"]).name, note["a"]) for note in snapshot["notes"]
+                 if note["code"].startswith("unseen_")]
+        # Device files are there with a real driver only.
+        return snapshot, sorted((code, name, a if code == "unseen_library" else 0) for code, name, a in notes)
+
+    def report(self) -> dict:
+        done = subprocess.run([self.cuheap, "report", "--json", str(self.files[0])], capture_output=True, text=True,
+                              check=True, timeout=120)
+        return json.loads(done.stdout)
+
+    def observed(self, code: str) -> list[str]:
+        return [entry["text"] for entry in self.report()["not_observed"]
+                if entry["code"] == code and entry["kind"] == "unseen"]
+
+    def library(self, name: str) -> str:
+        return str(self.programs / f"lib{name}.so")
+
+    @property
+    def driver_name(self) -> str:
+        return pathlib.Path(self.driver_file()).name
+
+    DIRECT, LOOKUPS, OTHER = 1, 2, 3
+
+    def test_deepbind(self) -> None:
+        snapshot, notes = self.unseen("deepbind", self.library("road_linked"))
+        self.assertEqual(notes, [("unseen_library", "libroad_linked.so", self.DIRECT),
+                                 ("unseen_process", self.driver_name, 0)])
+        self.assertEqual(snapshot["counters"]["allocations"], 0)
+        text, = self.observed("unseen_library")
+        self.assertIn("Allocations of libroad_linked.so", text)
+        self.assertIn("were not observed", text)
+        self.assertIn("RTLD_DEEPBIND", text)
+        self.assertEqual(self.report()["verdict"], "nothing_seen")
+
+    def test_deepbind_lazy(self) -> None:
+        _, notes = self.unseen("lazy-deepbind", self.library("road_linked"))
+        self.assertIn(("unseen_library", "libroad_linked.so", self.DIRECT), notes)
+
+    def test_deepbind_static_runtime(self) -> None:
+        _, notes = self.unseen("deepbind", self.library("road_private"))
+        self.assertEqual(notes, [("unseen_library", "libroad_private.so", self.LOOKUPS),
+                                 ("unseen_process", self.driver_name, 0)])
+        text, = self.observed("unseen_library")
+        self.assertIn("may not have been observed", text)
+
+    def test_deepbind_closed(self) -> None:
+        """A library that is gone when the program ends."""
+        _, notes = self.unseen("deepbind-closed", self.library("road_linked"))
+        self.assertEqual(notes, [("unseen_library", "libroad_linked.so", self.DIRECT),
+                                 ("unseen_process", self.driver_name, 0)])
+
+    def test_dlmopen(self) -> None:
+        _, notes = self.unseen("namespace", self.library("road_linked"))
+        self.assertEqual(notes, [("unseen_driver", self.driver_name, 0),
+                                 ("unseen_library", "libroad_linked.so", self.OTHER),
+                                 ("unseen_process", self.driver_name, 0)])
+        text, = self.observed("unseen_library")
+        self.assertIn("dlmopen", text)
+
+    def test_dlmopen_static_runtime(self) -> None:
+        _, notes = self.unseen("namespace", self.library("road_private"))
+        self.assertIn(("unseen_driver", self.driver_name, 0), notes)
+        text, = self.observed("unseen_driver")
+        self.assertIn("Another copy of the driver", text)
+
+    def test_other_path(self) -> None:
+        """A second driver by another path, whose look-ups come to us but find what is not the first driver's."""
+        if self.driver == GPU:
+            self.skipTest("a second copy of a real driver is not for a test")
+        copy = self.work / "libcuda.so.1"
+        shutil.copy(self.driver_file(), copy)
+        printed = self.same_output(self.lookup("both-drivers", str(copy)))
+        self.assertEqual(printed.count("allocate 0 address"), 20, printed)
+        snapshot, = self.snapshots()
+        self.assertEqual(snapshot["counters"]["allocations"], 11)
+        codes = {note["code"] for note in snapshot["notes"]}
+        self.assertIn("unseen_driver", codes)
+        self.assertIn("unknown_address", codes)
+        self.assertTrue(any("cuMemAlloc_v2" in text for text in self.observed("unknown_address")))
+
+    def test_mixed(self) -> None:
+        """What was seen stays exact, beside what was not."""
+        snapshot, notes = self.unseen("plain", self.library("road_linked"), "deepbind", self.library("road_private"))
+        self.assertEqual(notes, [("unseen_library", "libroad_private.so", self.LOOKUPS)])
+        self.expect_ten_of(snapshot, 10, "ten_blocks.cc")
+        text = subprocess.run([self.cuheap, "report", str(self.files[0])], capture_output=True, text=True, check=True,
+                              timeout=120).stdout
+        self.assertIn("ten_blocks.cc:", text)
+        self.assertRegex(text, r"NOT OBSERVED\n  - Allocations of libroad_private\.so")
+
+    def test_nothing_unseen(self) -> None:
+        """The check finds nothing where there is nothing, also in a process with many libraries."""
+        for command in ([sys.executable, str(HERE / "ctypes_program.py")],
+                        self.program("cuheap_road_runtime_13", "runtime")):
+            with self.subTest(command[-1]):
+                self.setUp()
+                self.same_output(command)
+                snapshot, = self.snapshots()
+                self.assertEqual([note for note in snapshot["notes"] if note["code"].startswith("unseen_")], [])
+
     # What goes with the roads.
+
+    def test_dlerror(self) -> None:
+        """A text of dlerror that the program has yet to read is still there after the driver's first calls."""
+        printed = self.expect_seen(self.program("cuheap_road_driver", "dlerror"))
+        printed_late = self.same_output_again(self.lookup("dlerror"))
+        if self.driver != GPU:  # a real driver opens libraries of its own meanwhile
+            self.assertIn("dlerror libcuheap_no_such_library.so: cannot open", printed)
+            self.assertIn("dlerror libcuheap_no_such_library.so: cannot open", printed_late)
+
+    def same_output_again(self, command: list[str]) -> str:
+        self.setUp()
+        return self.same_output(command)
 
     def test_missing_outputs(self) -> None:
         printed = self.same_output(self.program("cuheap_road_driver", "missing-outputs"))
