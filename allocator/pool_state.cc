@@ -254,6 +254,14 @@ bool PoolState::Pin(DeviceAddress address) {
   return true;
 }
 
+std::optional<PoolBlock> PoolState::Export(DeviceAddress address) {
+  const std::optional<PoolBlock> block = Find(address);
+  if (!block.has_value() || !block->packed) return std::nullopt;
+  Segment* segment = map_.Find(address);
+  segment->Export(segment->IndexOf(address));
+  return block;
+}
+
 std::optional<PoolBlock> PoolState::Disown(DeviceAddress address, std::vector<SegmentNotice>* dropped) {
   const std::optional<PoolBlock> block = Find(address);
   if (!block.has_value() || block->packed || block->address != address) return std::nullopt;
@@ -318,6 +326,7 @@ std::vector<DetachedSegment> PoolState::TakeIdle(std::optional<int> device, std:
     idle.insert(idle.end(), context->cache.begin(), context->cache.end());
     for (const SlabBins& bins : context->bins) {
       for (Segment* s = bins.FirstEmpty(); s != nullptr; s = SlabBins::Next(s)) idle.push_back(s);
+      for (Segment* s = bins.FirstSpent(); s != nullptr; s = SlabBins::Next(s)) idle.push_back(s);
     }
   }
   std::sort(idle.begin(), idle.end(), [](const Segment* a, const Segment* b) { return SegmentOrder()(b, a); });

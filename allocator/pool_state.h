@@ -102,6 +102,7 @@ class PoolState {
   std::optional<PoolBlock> Find(DeviceAddress address) const;
   bool Owns(DeviceAddress address) const { return map_.Find(address) != nullptr; }
   bool Pin(DeviceAddress address);
+  std::optional<PoolBlock> Export(DeviceAddress address);
   std::optional<PoolBlock> Disown(DeviceAddress address, std::vector<SegmentNotice>* dropped);
 
   void ContextSeen(ContextId context) { clock_.Register(context); }

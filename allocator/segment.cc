@@ -59,7 +59,7 @@ SegmentUsage Segment::Usage() const {
   usage.active = live_ * block_bytes_;
   usage.requested = live_requested_;
   usage.quarantined = quarantined_ * block_bytes_;
-  usage.pinned = pinned_ * block_bytes_;
+  usage.pinned = (std::size_t{pinned_} + retired_) * block_bytes_;
   usage.ready = ready() * block_bytes_;
   usage.tail = bytes_ - capacity_ * block_bytes_;
   if (live_ == 0 && pinned_ == 0) (idle() ? usage.idle : usage.waiting) = ChargedBytes(bytes_);
@@ -81,7 +81,7 @@ std::uint32_t Segment::Take(std::size_t requested, std::uint64_t incarnation) {
   } else {
     index = untouched_++;
   }
-  blocks_.get()[index] = {incarnation, requested, 0, BlockState::kLive, false};
+  blocks_.get()[index] = {incarnation, requested, 0, BlockState::kLive, false, false};
   ++live_;
   live_requested_ += requested;
   return index;
@@ -113,6 +113,11 @@ void Segment::MakeReady(std::uint32_t index) {
     live_requested_ -= record.requested;
   } else {
     --quarantined_;
+  }
+  if (record.exported) {
+    record.state = BlockState::kRetired;
+    ++retired_;
+    return;
   }
   record.state = BlockState::kReady;
   record.next_ready = first_ready_;

@@ -13,6 +13,9 @@
 //       ^                |  \------ MakePinned ---> pinned (for ever)
 //       |                |
 //       +-- MakeReady ---+   (only with quarantine off)
+//
+// An exported block, which other processes may have open, goes where it would become ready into `retired` instead: never
+// taken again, but no reason to keep the driver allocation once nothing else in it is used.
 #ifndef CUHEAP_ALLOCATOR_SEGMENT_H_
 #define CUHEAP_ALLOCATOR_SEGMENT_H_
 
@@ -30,14 +33,15 @@ namespace cuheap {
 struct PoolContext;
 class Segment;
 
-enum class BlockState : std::uint8_t { kReady, kLive, kQuarantined, kPinned };
+enum class BlockState : std::uint8_t { kReady, kLive, kQuarantined, kPinned, kRetired };
 
 struct BlockRecord {
   std::uint64_t incarnation;  // of the last allocation
   std::size_t requested;      // bytes, of the last allocation
   std::uint32_t next_ready;   // index + 1 of the next free block given back before, 0 at the end
   BlockState state;
-  bool pinned;  // goes to kPinned when freed
+  bool pinned;    // goes to kPinned when freed
+  bool exported;  // goes to kRetired instead of kReady
 };
 
 // What a segment, or any set of them, holds; in bytes.
@@ -82,8 +86,9 @@ class Segment {
   std::uint32_t live() const { return live_; }
   std::uint32_t quarantined() const { return quarantined_; }
   std::uint32_t pinned() const { return pinned_; }
+  std::uint32_t retired() const { return retired_; }
   std::uint32_t ready() const { return capacity_ - used(); }
-  std::uint32_t used() const { return live_ + quarantined_ + pinned_; }  // blocks that can't be taken
+  std::uint32_t used() const { return live_ + quarantined_ + pinned_ + retired_; }  // blocks that can't be taken
 
   // May be given back to the driver: no block is live or pinned, and in a slab none is in quarantine either. (The
   // native free of a dedicated block that the program has freed is what the program asked for, so it is always legal; a
@@ -101,9 +106,10 @@ class Segment {
   std::uint32_t Take(std::size_t requested, std::uint64_t incarnation);
   // REQUIRES: the block is live.
   void Pin(std::uint32_t index) { blocks_.get()[index].pinned = true; }
+  void Export(std::uint32_t index) { blocks_.get()[index].exported = true; }
   void Quarantine(std::uint32_t index);
   void MakePinned(std::uint32_t index);
-  // REQUIRES: the block is live or quarantined.
+  // Ready, or retired if it was exported. REQUIRES: the block is live or quarantined.
   void MakeReady(std::uint32_t index);
 
   // Owned by the lists and caches that the segment is in.
@@ -126,7 +132,7 @@ class Segment {
   std::size_t block_bytes_ = 0;
   std::size_t live_requested_ = 0;
   std::uint32_t capacity_ = 0;
-  std::uint32_t live_ = 0, quarantined_ = 0, pinned_ = 0;
+  std::uint32_t live_ = 0, quarantined_ = 0, pinned_ = 0, retired_ = 0;
   std::uint32_t first_ready_ = 0;  // index + 1; 0: none given back
   std::uint32_t untouched_ = 0;    // blocks from here on have never been taken
   std::uint32_t size_class_ = 0;

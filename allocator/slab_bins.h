@@ -2,7 +2,9 @@
 // releasable as a whole.
 //
 // Bins by occupancy: bin 0 holds the empty slabs and nothing else; bins 1 to 15 split the rest evenly. Full slabs are
-// in none. So "fullest" is exact up to 1/15 of a slab; within a bin the slab that changed last is first.
+// in none. So "fullest" is exact up to 1/15 of a slab; within a bin the slab that changed last is first. Spent slabs
+// (idle, with blocks that must not be taken again) have a bin of their own: nothing is taken from them, they wait to be
+// given back.
 #ifndef CUHEAP_ALLOCATOR_SLAB_BINS_H_
 #define CUHEAP_ALLOCATOR_SLAB_BINS_H_
 
@@ -19,9 +21,11 @@ namespace cuheap {
 class SlabBins {
  public:
   static constexpr int kBins = 16;
+  static constexpr int kSpent = kBins;
 
-  // Where a slab belongs: -1 (full), 0 (empty) to kBins - 1.
+  // Where a slab belongs: -1 (full), 0 (empty) to kBins - 1, or kSpent.
   static int BinOf(const Segment& slab) {
+    if (slab.retired() > 0 && slab.idle()) return kSpent;
     if (slab.ready() == 0) return -1;
     if (slab.used() == 0) return 0;
     return 1 + static_cast<int>((std::uint64_t{slab.used()} - 1) * (kBins - 1) / slab.capacity());
@@ -35,14 +39,14 @@ class SlabBins {
     slab->bin = bin;
     if (bin < 0) return;
     bins_[bin].PushFront(slab);
-    occupied_ |= 1u << bin;
+    if (bin != kSpent) occupied_ |= 1u << bin;
   }
 
   // Takes the slab out of its bin, if it is in one.
   void Remove(Segment* slab) {
     if (slab->bin < 0) return;
     bins_[slab->bin].Remove(slab);
-    if (bins_[slab->bin].empty()) occupied_ &= ~(1u << slab->bin);
+    if (slab->bin != kSpent && bins_[slab->bin].empty()) occupied_ &= ~(1u << slab->bin);
     slab->bin = -1;
   }
 
@@ -51,11 +55,13 @@ class SlabBins {
 
   // The first of the slabs without a used block, or null; then Next.
   Segment* FirstEmpty() const { return bins_[0].front(); }
+  // The first of the spent ones, or null; then Next.
+  Segment* FirstSpent() const { return bins_[kSpent].front(); }
   static Segment* Next(const Segment* slab) { return slab->bin_link.next; }
 
  private:
-  std::array<IntrusiveList<Segment, &Segment::bin_link>, kBins> bins_;
-  std::uint32_t occupied_ = 0;  // bit b: bins_[b] is not empty
+  std::array<IntrusiveList<Segment, &Segment::bin_link>, kBins + 1> bins_;
+  std::uint32_t occupied_ = 0;  // bit b: bins_[b] is not empty; not for kSpent
 };
 
 }  // namespace cuheap

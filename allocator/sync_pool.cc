@@ -297,6 +297,11 @@ bool SyncPool::Pin(DeviceAddress address) {
   return impl_->Locked([&](PoolState& state) { return state.Pin(address); });
 }
 
+std::optional<PoolBlock> SyncPool::Export(DeviceAddress address) {
+  if (impl_->disabled()) return std::nullopt;
+  return impl_->Locked([&](PoolState& state) { return state.Export(address); });
+}
+
 std::optional<PoolBlock> SyncPool::Disown(DeviceAddress address) {
   return impl_->disabled() ? std::nullopt : impl_->Disown(address);
 }

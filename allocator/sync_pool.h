@@ -117,6 +117,11 @@ class SyncPool {
   // by cuPointerSetAttribute): for uses whose end cannot be seen. False if no live block contains the address.
   bool Pin(DeviceAddress address);
 
+  // Other processes may open the packed block that contains the address, through its driver allocation: once freed it is
+  // never handed out again, and its slab goes back to the driver when nothing else in it is used. The block as it is
+  // now; empty if no live packed block contains the address.
+  std::optional<PoolBlock> Export(DeviceAddress address);
+
   // Takes the live, dedicated block that begins at `address` out of the pool: its memory is the caller's, who forwards
   // the program's free to the driver (an exported block is released with a real free). SegmentFreeing is called. Empty
   // if no such block begins there or it is packed.

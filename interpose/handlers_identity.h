@@ -18,11 +18,13 @@ namespace cuheap {
 // Set in the BUFFER_ID of a block of a pool: the driver's is the segment's, which outlives its blocks. No driver has
 // handed out that many.
 inline constexpr unsigned long long kOurBufferId = 1ull << 63;
-inline constexpr unsigned long long kStreamBufferId = 1ull << 62;  // and this in that of a stream-ordered one
+inline constexpr unsigned long long kStreamBufferId = 1ull << 62;    // and this in that of a stream-ordered one
+inline constexpr unsigned long long kImportedBufferId = 1ull << 61;  // or of a packed one of another process
 
 // The program's block at an address of the pool, for queries.
 struct Identity {
-  bool pooled = false;                          // the address lies in memory that a pool holds, or has given away
+  bool pooled = false;                          // the address lies in memory that a pool holds, or has given away, or
+                                                // in another process's pool
   bool pooled_by_streams = false;               // that of the stream-ordered one, which has no handles to share
   std::optional<PoolBlock> block;               // the live block there, if any
   std::optional<StreamPoolBlock> stream_block;  // or this one
@@ -31,6 +33,16 @@ struct Identity {
     if (router.streams() != nullptr && router.streams()->pool().Owns(address)) {
       stream_block = router.streams()->pool().Find(address);
       pooled = pooled_by_streams = true;
+      return;
+    }
+    if (const ImportBook::Place place = router.imports().Find(address); place.inside) {
+      pooled = true;
+      if (place.block) {
+        block.emplace();
+        block->address = place.block->address;
+        block->bytes = place.block->bytes;
+        block->incarnation = kImportedBufferId | place.block->serial;
+      }
       return;
     }
     if (router.pool() == nullptr) return;
@@ -63,9 +75,6 @@ inline void CorrectAttribute(Router& router, CUpointer_attribute attribute, cons
       return;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       if (block.packed) *static_cast<int*>(value) = router.exposed().SyncMemops(block) ? 1 : 0;
-      return;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      if (block.packed) *static_cast<int*>(value) = 0;  // as kGetIpcHandle will answer
       return;
     default:
       return;
@@ -222,6 +231,12 @@ struct Handler<Effect::kGetIpcHandle> {
     if (const Identity identity(router, address); identity.pooled_by_streams) {
       // The driver refuses memory of pools and mapped memory alike.
       return router.Forward(real, handle, identity.live() ? address : AsNumber(&local));
+    }
+    if (handle == nullptr) return router.Forward(real, handle, address);  // an error that exposes nothing
+    if (const std::optional<PoolBlock> packed = router.PackedBlock(address)) {
+      CUipcMemHandle of_slab = {};
+      const CUresult result = router.Forward(real, &of_slab, packed->segment);
+      return result == CUDA_SUCCESS ? router.Share(packed->address, of_slab, handle) : result;
     }
     switch (router.Expose(address, /*refuse_packed=*/true)) {
       case Exposure::kRefused:

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "interpose/array_bytes.h"
 #include "interpose/handlers.h"
+#include "interpose/ipc_handle.h"
 
 namespace cuheap {
 
@@ -260,17 +262,44 @@ template <>
 struct Handler<Effect::kOpenIpc> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUipcMemHandle handle, unsigned int flags) {
-    const CUresult result = router.ForwardWithRescue(real, out, handle, flags);
-    if (result == CUDA_SUCCESS && !router.imports().Opened(*out)) return result;
+    const Place place = router.Where();
     recorder::Allocation allocation;
     allocation.kind = journal::AllocationKind::kImported;
-    if (result == CUDA_SUCCESS) {
-      allocation.address = *out;
-      allocation.bytes = router.DriverRange(*out);
+    CUresult result = CUDA_SUCCESS;
+    bool first = true;
+    const std::optional<ipc::Handle> ours = out == nullptr ? std::nullopt : ipc::ParseHandle(handle);
+    const std::optional<ipc::SharedBlock> shared = ours ? ipc::Resolve(*ours) : std::nullopt;
+    if (shared) {
+      result = OpenShared(router, real, out, *shared, flags, place, &first);
+      if (result == CUDA_SUCCESS) allocation.bytes = shared->bytes;
+    } else {
+      result = router.ForwardWithRescue(real, out, handle, flags);
+      if (result == CUDA_SUCCESS) first = router.imports().Opened(*out, place.context);
+      if (result == CUDA_SUCCESS && first) allocation.bytes = router.DriverRange(*out);
     }
+    if (result == CUDA_SUCCESS && !first) return result;
+    if (result == CUDA_SUCCESS) allocation.address = *out;
     allocation.stack = recorder::CaptureStack().id;
-    router.RecordAllocation(result, allocation, router.Where());
+    router.RecordAllocation(result, allocation, place);
     return result;
+  }
+
+ private:
+  // A packed block of another process: its slab is opened, once more each time, and the block's place in it told.
+  template <class Real>
+  static CUresult OpenShared(Router& router, Real real, CUdeviceptr* out, const ipc::SharedBlock& shared,
+                             unsigned int flags, const Place& place, bool* first) {
+    CUdeviceptr slab = 0;
+    const CUresult result = router.ForwardWithRescue(real, &slab, shared.driver_handle, flags);
+    if (result != CUDA_SUCCESS) return result;
+    ImportBook::Block block;
+    block.address = slab + shared.offset;
+    block.bytes = shared.bytes;
+    block.segment = slab;
+    block.segment_bytes = shared.segment_bytes;
+    *first = router.imports().OpenedBlock(block, place.context);
+    *out = block.address;
+    return CUDA_SUCCESS;
   }
 };
 
@@ -278,9 +307,16 @@ template <>
 struct Handler<Effect::kCloseIpc> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address) {
+    const int local = 0;
+    CUdeviceptr opened = address;
+    // The driver knows the slab of a packed block, and would take its address for one that the program has opened.
+    if (const ImportBook::Place place = router.imports().Find(address); place.inside) {
+      if (!place.block || place.block->address != address) return router.Forward(real, AsNumber(&local));
+      opened = place.block->segment;
+    }
     const CUresult result = router.imports().EndedByClose(address)
-                                ? router.ForwardFree(address, journal::AllocationKind::kNone, 0, real, address)
-                                : router.Forward(real, address);
+                                ? router.ForwardFree(address, journal::AllocationKind::kNone, 0, real, opened)
+                                : router.Forward(real, opened);
     if (result == CUDA_SUCCESS) router.imports().Closed(address);
     return result;
   }

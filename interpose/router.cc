@@ -230,6 +230,7 @@ std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t
     if (freed.status == FreeStatus::kNotOurs) return std::nullopt;
     return CUDA_ERROR_INVALID_VALUE;
   }
+  exports_.Withdraw(address);
   RecordPoolState(freed.block.device);
   if (captures_.AnyOpen()) return CUDA_SUCCESS;
   if (passing_through() && may_wait) return SynchronizeForFree(freed.block.context);
@@ -257,6 +258,23 @@ Exposure Router::Expose(CUdeviceptr address, bool refuse_packed) {
   }
   pool_->Pin(address);
   return Exposure::kNotOurs;
+}
+
+std::optional<PoolBlock> Router::PackedBlock(CUdeviceptr address) const {
+  std::optional<PoolBlock> block = pool_ == nullptr ? std::nullopt : pool_->Find(address);
+  if (block && !block->packed) block.reset();
+  return block;
+}
+
+CUresult Router::Share(CUdeviceptr address, const CUipcMemHandle& of_slab, CUipcMemHandle* handle) {
+  const std::optional<PoolBlock> block = pool_->Export(address);
+  if (!block) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+  if (exports_.Publish(*block, of_slab, handle)) return CUDA_SUCCESS;
+  recorder::Note(journal::NoteCode::kIpcOfPackedBlock,
+                 "a handle of a block that shares its driver allocation was refused: there is no room for the table "
+                 "that other processes would read; CUHEAP_PACK=0 gives every block an allocation of its own",
+                 address, block->bytes);
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult Router::SynchronizeForFree(std::uint64_t context) {
@@ -337,6 +355,8 @@ void Router::ContextWent(std::uint64_t context, bool gone) {
   if (!gone) return;
   barrier_.ContextDestroyed(context);
   exposed_.ContextDestroyed(context);
+  exports_.ContextDestroyed(context);
+  imports_.ContextDestroyed(context);
   contexts_.Gone(context);
   filler_.ContextGone(context);
 }

@@ -26,6 +26,7 @@
 #include "interpose/context_book.h"
 #include "interpose/driver_functions.h"
 #include "interpose/driver_memory.h"
+#include "interpose/export_table.h"
 #include "interpose/exposed_book.h"
 #include "interpose/free_barrier.h"
 #include "interpose/graphics_book.h"
@@ -176,6 +177,11 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   // SYNC_MEMOPS): a dedicated block leaves the pool, so that its free is the driver's again; a packed one is refused,
   // or never reused.
   Exposure Expose(CUdeviceptr address, bool refuse_packed);
+  // The live packed block that contains the address.
+  std::optional<PoolBlock> PackedBlock(CUdeviceptr address) const;
+  // Writes a handle by which other processes open the packed block, whose slab has the driver's handle `of_slab`. From
+  // now on the block is never handed out again. NOT_SUPPORTED, with a note, if there can be no table.
+  CUresult Share(CUdeviceptr address, const CUipcMemHandle& of_slab, CUipcMemHandle* handle);
   // Waits for the context's work as a native free may: the driver's result.
   CUresult SynchronizeForFree(std::uint64_t context);
 
@@ -252,6 +258,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   GraphicsBook graphics_;
   ContextBook contexts_;
   ExposedBook exposed_;
+  ExportTable exports_;
   BlockFiller filler_;
   SyncHelper helper_;
   DriverMemory memory_;

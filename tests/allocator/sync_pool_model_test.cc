@@ -26,6 +26,7 @@ struct Arbitrary<cuheap::PoolStep> {
                                                             {3, PoolStep::kSynchronize},
                                                             {1, PoolStep::kReleaseIdle},
                                                             {1, PoolStep::kPin},
+                                                            {1, PoolStep::kExport},
                                                             {1, PoolStep::kPeersEnabled},
                                                             {1, PoolStep::kDestroyContext}});
     return gen::build<PoolStep>(gen::set(&PoolStep::kind, kind),

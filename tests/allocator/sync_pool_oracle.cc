@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kNames[] = {"kAllocateSmall",    "kAllocateMedium", "kAllocateLarge", "kFree",        "kBadFree",
                                   "kBeginSynchronize", "kEndSynchronize", "kSynchronize",   "kReleaseIdle", "kPin",
-                                  "kPeersEnabled",     "kDestroyContext", "kFailSoon"};
+                                  "kExport",           "kPeersEnabled",   "kDestroyContext", "kFailSoon"};
 static_assert(std::size(kNames) == PoolStep::kKinds);
 
 bool Overlap(DeviceAddress begin, DeviceAddress end, DeviceAddress other_begin, DeviceAddress other_end) {
@@ -84,6 +84,13 @@ void SyncPoolOracle::Step(const PoolStep& step) {
       live_[step.a % live_.size()].pinned = true;
       if (!pool_.Pin(live_[step.a % live_.size()].block.address)) Fail("a live block can't be pinned");
       return;
+    case PoolStep::kExport: {
+      if (live_.empty()) return;
+      Live& live = live_[step.a % live_.size()];
+      if (pool_.Export(live.block.address).has_value() != live.block.packed) Fail("not exactly packed blocks are exported");
+      live.exported |= live.block.packed;
+      return;
+    }
     case PoolStep::kPeersEnabled:
       if (step.a % 4 != 0) return;
       peers_ = true;
@@ -111,7 +118,7 @@ void SyncPoolOracle::Allocate(ContextId context, std::size_t bytes) {
     Fail("a hit made driver calls");
   }
   CheckTaken(outcome, context, bytes);
-  live_.push_back({outcome.block, false});
+  live_.push_back({outcome.block});
 }
 
 void SyncPoolOracle::CheckTaken(const AllocateOutcome& outcome, ContextId context, std::size_t bytes) {
@@ -137,6 +144,7 @@ void SyncPoolOracle::CheckTaken(const AllocateOutcome& outcome, ContextId contex
   std::erase_if(retired_, [&](const Retired& retired) {
     if (!Overlap(begin, end, retired.begin, retired.end)) return false;
     if (retired.pinned) Fail("a pinned block was reused");
+    if (retired.exported) Fail("an exported block was reused");
     if (!retired.proven) Fail("a block was reused before a synchronisation begun after its free had completed");
     return true;
   });
@@ -173,7 +181,8 @@ void SyncPoolOracle::Free(std::uint32_t choice) {
                       .context = freed.block.context,
                       .freed_at = ++now_,
                       .packed = freed.block.packed,
-                      .pinned = freed.pinned});
+                      .pinned = freed.pinned,
+                      .exported = freed.exported});
 }
 
 void SyncPoolOracle::BadFree(std::uint32_t choice, std::uint32_t kind) {
@@ -301,7 +310,7 @@ void SyncPoolOracle::CheckDevice(int device) {
   for (const Retired& retired : retired_) {
     if (DeviceOf(retired.context) != device) continue;
     const std::size_t bytes = retired.end - retired.begin;
-    if (retired.pinned) {
+    if (retired.pinned || (retired.exported && (retired.proven || !setup_.pool.quarantine))) {
       expected.pinned += bytes;
     } else if (!retired.proven && setup_.pool.quarantine) {
       expected.quarantined += bytes;

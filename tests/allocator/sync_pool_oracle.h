@@ -28,6 +28,7 @@ struct PoolStep {
     kSynchronize,
     kReleaseIdle,
     kPin,
+    kExport,
     kPeersEnabled,
     kDestroyContext,
     kFailSoon,
@@ -59,13 +60,13 @@ class SyncPoolOracle {
  private:
   struct Live {
     PoolBlock block;
-    bool pinned = false;
+    bool pinned = false, exported = false;
   };
   struct Retired {  // freed by the program, still the pool's
     DeviceAddress begin = 0, end = 0;
     ContextId context = 0;
     std::uint64_t freed_at = 0;
-    bool packed = false, pinned = false, proven = false;
+    bool packed = false, pinned = false, exported = false, proven = false;
   };
   struct Synchronisation {
     ContextId context = 0;

@@ -136,8 +136,8 @@ TEST(PhysicalBook, OneUnmapMayEndSeveralMappingsOfAHandle) {
 
 TEST(ImportBook, ClosesAreCounted) {
   ImportBook book;
-  EXPECT_TRUE(book.Opened(5));
-  EXPECT_FALSE(book.Opened(5));
+  EXPECT_TRUE(book.Opened(5, 1));
+  EXPECT_FALSE(book.Opened(5, 1));
   EXPECT_FALSE(book.EndedByClose(5));
   book.Closed(5);
   EXPECT_TRUE(book.EndedByClose(5));

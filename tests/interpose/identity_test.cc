@@ -92,14 +92,14 @@ TEST_F(IdentityTest, AttributesSpeakOfTheBlock) {
   std::size_t bytes = 0;
   unsigned long long first_id = 0;
   unsigned long long second_id = 0;
-  int ipc = 1;
+  int ipc = 0;
   unsigned long long other = 0;
   EXPECT_EQ(Ask(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address + 8, &start), CUDA_SUCCESS);
   EXPECT_EQ(start, address);
   EXPECT_EQ(Ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address, &bytes), CUDA_SUCCESS);
   EXPECT_EQ(bytes, 1000u);
   EXPECT_EQ(Ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address, &ipc), CUDA_SUCCESS);
-  EXPECT_EQ(ipc, 0);
+  EXPECT_EQ(ipc, 1);
   EXPECT_EQ(Ask(CU_POINTER_ATTRIBUTE_CONTEXT, address, &other), CUDA_SUCCESS);
   EXPECT_EQ(other, 99u);  // the driver's
   EXPECT_EQ(Ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, address, &first_id), CUDA_SUCCESS);
@@ -140,13 +140,6 @@ TEST_F(IdentityTest, ALargeBlockHasAnIdOfItsOwnToo) {  // its segment is reused
   EXPECT_GE(id, kOurBufferId);
   EXPECT_EQ(Ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address, &ipc), CUDA_SUCCESS);
   EXPECT_EQ(ipc, 1);
-}
-
-TEST_F(IdentityTest, APackedBlockIsNotExported) {
-  const CUdeviceptr address = MustAllocate(1000);
-  EXPECT_EQ(Export(address), CUDA_ERROR_NOT_SUPPORTED);
-  ASSERT_TRUE(recorder_.Noted(journal::NoteCode::kIpcOfPackedBlock));
-  EXPECT_NE(recorder_.notes[0].second.find("CUHEAP_PACK=0"), std::string::npos);
 }
 
 TEST_F(IdentityTest, AnExportedBlockIsFreedByTheDriver) {
