@@ -24,6 +24,7 @@ struct Calls {
   CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
                      void**);
   CUresult (*host_function)(CUstream, CUhostFn, void*);
+  CUresult (*launch_graph)(CUgraphExec, CUstream);
   CUresult (*record)(CUevent, CUstream);
   CUresult (*wait_event)(CUstream, CUevent, unsigned);
   CUresult (*synchronize)(CUstream);

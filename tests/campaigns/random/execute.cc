@@ -107,6 +107,8 @@ void Machine::Do(const Op& op, std::ostream& out) {
     result = DoVirtual(op);
   } else if (op.kind <= OpKind::kHostFunction) {
     result = DoWork(op);
+  } else if (op.kind <= OpKind::kDestroyGraph) {
+    result = DoGraph(op);
   } else if (op.kind <= OpKind::kDeviceToHostNow) {
     result = DoSynchronousWork(op);
   } else if (op.kind <= OpKind::kHostWrites) {
@@ -152,6 +154,9 @@ void Machine::CleanUp() {
     if (context.destroyed) continue;
     cuCtxSetCurrent(context.handle);
     cuCtxSynchronize();
+  }
+  for (auto& [number, graph] : graphs_.all()) {
+    if (graph.handle != nullptr) cuGraphExecDestroy(graph.handle);
   }
   for (auto& [number, block] : blocks_.all()) {
     if (!block.live) continue;

@@ -46,6 +46,9 @@ CUresult Machine::DoContext(const Op& op) {
   for (auto& [number, block] : blocks_.all()) {
     if (block.context == op.args[0]) block.live = false;
   }
+  for (auto& [number, graph] : graphs_.all()) {
+    if (graph.context == op.args[0]) graph.handle = nullptr;  // gone with it
+  }
   return result;
 }
 

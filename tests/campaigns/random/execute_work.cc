@@ -1,4 +1,6 @@
 // Streams, work, what the host reads, and answers.
+#include <utility>
+
 #include "tests/campaigns/random/machine.h"
 
 namespace cuheap::campaigns {
@@ -137,6 +139,30 @@ CUresult Machine::DoWork(const Op& op) {
       return where.calls->host_function(where.stream, WriteOnHost,
                                         new HostWrite{Slot(a[1], 4, false).data(), value(2)});
     }
+  }
+}
+
+// ---- graphs ----
+
+CUresult Machine::DoGraph(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kBeginCapture:
+      return cuStreamBeginCapture(streams_[op.args[0]].handle, static_cast<CUstreamCaptureMode>(op.args[1]));
+    case OpKind::kEndCapture: {
+      CUgraph graph = nullptr;
+      const CUresult ended = cuStreamEndCapture(streams_[op.args[0]].handle, &graph);
+      if (ended != CUDA_SUCCESS) return ended;
+      const CUresult made = cuGraphInstantiate(&graphs_[op.args[1]].handle, graph, 0);
+      graphs_[op.args[1]].context = streams_[op.args[0]].context;
+      const CUresult destroyed = cuGraphDestroy(graph);
+      return made != CUDA_SUCCESS ? made : destroyed;
+    }
+    case OpKind::kLaunchGraph: {
+      const Where where = At(op.args[1]);
+      return where.calls->launch_graph(graphs_[op.args[0]].handle, where.stream);
+    }
+    default:
+      return cuGraphExecDestroy(std::exchange(graphs_[op.args[0]].handle, nullptr));
   }
 }
 

@@ -9,13 +9,14 @@
 namespace cuheap::campaigns {
 namespace {
 
-constexpr std::array<Profile, 10> kProfiles{{
+constexpr std::array<Profile, 11> kProfiles{{
     {.name = "sync"},
     {.name = "stream", .stream_ordered = true, .pools = true},
     {.name = "host", .host_memory = true, .default_streams = true},
     {.name = "threads", .stream_ordered = true, .default_streams = true},
-    {.name = "devices", .devices = 3, .stream_ordered = true, .pools = true},
+    {.name = "devices", .devices = 3, .stream_ordered = true, .share = 0.5, .pools = true},
     {.name = "virtual", .devices = 2, .threads = 2, .virtual_memory = true},
+    {.name = "graphs", .threads = 2, .stream_ordered = true, .share = 0.5, .graphs = true},
     {.name = "contexts", .devices = 2, .threads = 2, .stream_ordered = true, .contexts = true},
     {.name = "pressure",
      .memory = 64u << 20,
@@ -31,6 +32,7 @@ constexpr std::array<Profile, 10> kProfiles{{
      .virtual_memory = true,
      .host_memory = true,
      .default_streams = true,
+     .graphs = true,
      .contexts = true},
     {.name = "lost",
      .threads = 1,
@@ -160,6 +162,8 @@ void Generator::Interlude() {
 }
 
 void Generator::Step() {
+  if (profile_.graphs && Chance(0.15) && Graphs()) return;
+  if (profile_.virtual_memory && Chance(0.1) && VirtualMemory()) return;
   const int dice = Between(0, 99);
   if (PickBlock() < 0 || dice < 20) {
     if (profile_.host_memory && Chance(0.25)) {
@@ -179,7 +183,7 @@ void Generator::Step() {
   } else if (dice < 80) {
     done = profile_.host_memory ? HostWork() : Work();
   } else if (dice < 84) {
-    done = profile_.virtual_memory ? VirtualMemory() : ReadSome();
+    done = ReadSome();
   } else if (dice < 88) {
     done = quiet_ ? Work() : ReadSome();
   } else if (dice < 90) {

@@ -17,11 +17,13 @@ struct Profile {
   std::uint64_t memory = 0;      // of each device in bytes, if programs fill it; else as large as it likes
   int threads = 4;               // at most
   int operations = 120;          // about, over all threads
-  bool stream_ordered = false;   // most blocks come from cuMemAllocAsync
+  bool stream_ordered = false;   // blocks come from cuMemAllocAsync
+  double share = 0.85;           // of those, then
   bool pools = false;            // pools are made, trimmed, made current, destroyed
   bool virtual_memory = false;   // the program maps memory itself
   bool host_memory = false;      // managed, pinned and registered memory, host functions
   bool default_streams = false;  // per-thread default streams and all names of the legacy one
+  bool graphs = false;           // work is captured, instantiated and launched
   bool contexts = false;         // several contexts on a device; destroyed and reset
   bool lost = false;             // ends with an error that stays: a process of its own for each
 };

@@ -21,7 +21,7 @@ bool Generator::Allocate(std::uint64_t bytes, std::int64_t stream, bool watched,
   const std::int64_t block = New('b');
   const auto size = static_cast<std::int64_t>(bytes);
   bool made = false;
-  if (profile_.stream_ordered && (pool >= 0 || Chance(0.85))) {
+  if (profile_.stream_ordered && (pool >= 0 || Chance(profile_.share))) {
     std::vector<std::int64_t> pools;
     for (const auto& [number, known] : model_.pools()) {
       if (known.live && known.device == model_.contexts().at(model_.current(thread_)).device) pools.push_back(number);
@@ -167,7 +167,15 @@ bool Generator::VirtualMemory() {
   for (const auto& [number, reservation] : model_.reservations()) {
     if (model_.Free(reservation, thread_)) places.push_back(number);
   }
-  const int dice = Between(0, 9);
+  const int dice = Between(0, 12);
+  if (dice >= 10) {  // what is mapped moves
+    std::vector<std::int64_t> mapped = MyBlocks();
+    std::erase_if(mapped, [this](std::int64_t block) { return Block(block).kind != MemoryKind::kVirtual; });
+    if (mapped.empty()) return false;
+    const std::int64_t block = OneOf(mapped);
+    if (plans_[block].watched || !OrderHostAfter(block, true) || !Emit(OpKind::kUnmap, {block})) return false;
+    return !model_.physicals().at(Block(block).physical).live || Map(Block(block).physical);
+  }
   if (places.empty() || dice == 0) return Emit(OpKind::kReserve, {New('r'), Between(1, 6) * kPage});
   if (live.empty() || dice <= 2) {
     const std::int64_t physical = New('m');

@@ -57,6 +57,9 @@ class Generator {
   bool CopyBetween(std::int64_t from);
   bool SynchronousWork();
   bool HostWork();
+  bool Graphs();
+  bool Capture(std::int64_t graph);
+  bool Launch(std::int64_t graph);
   bool CopyOut();
   bool CopyOut(std::int64_t block);
   bool ReadSome();

@@ -78,6 +78,10 @@ class Machine {
     CUevent handle = nullptr;
     std::int64_t context = -1;
   };
+  struct Graph {
+    CUgraphExec handle = nullptr;
+    std::int64_t context = -1;
+  };
   struct Pool {
     CUmemoryPool handle = nullptr;
     int device = 0;
@@ -105,6 +109,7 @@ class Machine {
   CUresult DoPool(const Op& op, std::ostream& out);
   CUresult DoVirtual(const Op& op);
   CUresult DoWork(const Op& op);
+  CUresult DoGraph(const Op& op);
   CUresult DoSynchronousWork(const Op& op);
   CUresult DoHost(const Op& op, std::ostream& out);
   CUresult DoAnswers(const Op& op, std::ostream& out);
@@ -136,6 +141,7 @@ class Machine {
   Objects<Physical> physicals_;
   Objects<Reservation> reservations_;
   Objects<HostSlot> slots_;
+  Objects<Graph> graphs_;
   Objects<std::unique_ptr<HostBuffer>> host_;
   std::int64_t host_count_ = 0;
   std::mutex mutex_;  // host_count_

@@ -26,6 +26,7 @@ Model::Model(const Program& header)
 
 std::string Model::Apply(const Op& op) {
   if (op.kind == OpKind::kMeet) {
+    if (capture_) return "a capture is open";
     Meet();
     return {};
   }
@@ -37,6 +38,7 @@ std::string Model::Apply(const Op& op) {
 }
 
 std::string Model::Dispatch(const Op& op) {
+  if (capture_) return ApplyInCapture(op);
   switch (op.kind) {
     case OpKind::kRetainPrimary:
     case OpKind::kCreateContext:
@@ -57,6 +59,8 @@ std::string Model::Dispatch(const Op& op) {
   if (op.kind <= OpKind::kFreeAsync) return ApplyFree(op);
   if (op.kind <= OpKind::kDestroyPool) return ApplyPool(op);
   if (op.kind <= OpKind::kFreeAddresses) return ApplyVirtual(op);
+  if (op.kind <= OpKind::kHostFunction) return ApplyWork(op);
+  if (op.kind <= OpKind::kDestroyGraph) return ApplyGraph(op);
   if (op.kind <= OpKind::kDeviceToHostNow) return ApplyWork(op);
   if (op.kind <= OpKind::kHostWrites) return ApplyHost(op);
   return ApplyAnswers(op);
@@ -156,6 +160,7 @@ void Model::ContextGone(std::int64_t context) {
   }
   for (auto& [number, bytes] : host_) bytes.live &= bytes.context != context;
   for (auto& [number, stream] : streams_) stream.live &= stream.context != context;
+  for (auto& [number, graph] : graphs_) graph.live &= graph.context != context;
   for (auto& [number, event] : events_) event.live &= event.context != context;
   for (auto& [number, other] : contexts_) other.peers.erase(context);
   for (Knowledge& view : views_) {

@@ -42,6 +42,7 @@ struct Memory : Owned {
   std::int64_t physical = -1;
   std::uint64_t access = 0;  // devices that may use kVirtual memory, a bit each
   bool defined = false;      // every byte was written
+  bool of_graph = false;     // made by an allocation node: it lives while the graph runs
   std::vector<Moment> writers, readers;
 };
 
@@ -84,6 +85,21 @@ struct Event : Owned {
   Clock clock;
 };
 
+// What one piece of work does to a block.
+struct Use {
+  std::int64_t block = -1;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  bool reads = false;
+  bool writes = false;
+};
+
+struct Graph : Owned {
+  std::int64_t context = -1;
+  std::vector<std::vector<Use>> work;  // in the order of the stream; without blocks of the graph's own
+  std::vector<Moment> launches;
+};
+
 class Model {
  public:
   explicit Model(const Program& header);
@@ -101,6 +117,8 @@ class Model {
   const Table<Stream>& streams() const { return streams_; }
   const Table<Context>& contexts() const { return contexts_; }
   const Table<HostBytes>& host() const { return host_; }
+  const Table<Graph>& graphs() const { return graphs_; }
+  bool capturing() const { return capture_.has_value(); }
   std::int64_t current(int thread) const { return views_[static_cast<std::size_t>(thread)].current; }
   int phase() const { return phase_; }
   // Could the thread touch it now?
@@ -162,22 +180,25 @@ class Model {
   std::string ApplyMapping(const Op& op);
   std::string ApplyWork(const Op& op);
   std::string ApplyHost(const Op& op);
+  std::string ApplyGraph(const Op& op);
+  std::string BeginCapture(const Op& op);
+  std::string EndCapture(const Op& op);
+  std::string ApplyInCapture(const Op& op);
+  std::string ApplyCaptured(const Op& op, const std::vector<Use>& uses);
   std::string ApplyAnswers(const Op& op);
 
-  // What one piece of work does to a block.
-  struct Use {
-    std::int64_t block = -1;
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-    bool reads = false;
-    bool writes = false;
-  };
   std::string NewBlock(const Op& op, Memory memory);
   std::string UseInStream(const Op& op, std::int64_t stream, const std::vector<Use>& uses,
                           bool between_devices = false);
   std::string UseByHost(const Op& op, const Use& use);
   std::string NewHostBytes(const Op& op, std::int64_t number, std::int64_t stream, std::uint64_t bytes, bool pinned);
   std::string CheckUse(const Op& op, std::int64_t stream, const Use& use, bool between_devices) const;
+  struct Described {
+    std::int64_t stream;
+    std::vector<Use> uses;
+  };
+  // Work on blocks alone, which may be captured; empty: another operation, or bytes that are no words.
+  static std::optional<Described> Describe(const Op& op);
   std::string CheckStream(int thread, std::int64_t stream, bool in_current_context) const;
   bool FitsIn(int device, std::uint64_t bytes) const;
   // Only this thread does anything in this phase.
@@ -208,6 +229,13 @@ class Model {
   std::set<int> active_;  // threads that did something in this phase
   int alone_ = -1;        // the thread that must be the only one in it
   bool lost_ = false;     // an error stays: nothing but kCodes
+  struct Capture {
+    std::int64_t stream;
+    std::int64_t mode;
+    Graph graph;
+    std::set<std::int64_t> blocks;  // of its own, not freed yet
+  };
+  std::optional<Capture> capture_;
   std::vector<Knowledge> views_;
   std::map<std::pair<std::int64_t, int>, std::size_t> agents_;
   std::vector<std::int64_t> agent_context_;  // -1: a thread
@@ -223,6 +251,7 @@ class Model {
   Table<Physical> physicals_;
   Table<Reservation> reservations_;
   Table<HostBytes> host_;
+  Table<Graph> graphs_;
 };
 
 // The program without the operations that are not legal where they stand.

@@ -64,55 +64,72 @@ std::string Model::NewHostBytes(const Op& op, std::int64_t number, std::int64_t 
   return {};
 }
 
-std::string Model::ApplyWork(const Op& op) {
+std::optional<Model::Described> Model::Describe(const Op& op) {
   const auto& a = op.args;
-  const auto use = [&](std::size_t block, std::size_t offset, std::size_t bytes, bool reads, bool writes) {
-    return Use{a[block], Unsigned(a[offset]), Unsigned(a[bytes]), reads, writes};
+  const auto use = [&](std::size_t block, std::size_t offset, std::size_t bytes, bool reads) {
+    return Use{a[block], Unsigned(a[offset]), Unsigned(a[bytes]), reads, true};
   };
-  const auto copy_out = [&](bool waits) {
-    if (host_.contains(a[0])) return std::string("the number is taken");
-    if (waits && a[5] != kNullStream && a[5] != kNullPtsz) return std::string("no default stream");
-    if (std::string reason = UseInStream(op, a[5], {use(2, 3, 4, true, false)}); !reason.empty()) return reason;
-    NewHostBytes(op, a[0], a[5], Unsigned(a[4]), a[1] != 0);
-    if (waits) HostWaits(op.thread, a[5]);
-    return std::string();
-  };
-  const auto words = [](const Use& used) { return used.bytes % 4 != 0 || used.offset % 4 != 0; };
   switch (op.kind) {
     case OpKind::kMemset:
-    case OpKind::kMemsetNow:
-      if (op.kind == OpKind::kMemsetNow && a[4] != kNullStream && a[4] != kNullPtsz) return "no default stream";
-      return UseInStream(op, a[4], {use(0, 1, 3, false, true)});
-    case OpKind::kHostToDevice:
-    case OpKind::kHostToDeviceNow:
-      if (op.kind == OpKind::kHostToDeviceNow && a[5] != kNullStream && a[5] != kNullPtsz) return "no default stream";
-      return UseInStream(op, a[5], {use(0, 1, 4, false, true)});
+      return Described{a[4], {use(0, 1, 3, false)}};
     case OpKind::kDeviceToDevice:
+      if (a[0] == a[1]) return std::nullopt;
+      return Described{a[3], {{a[1], 0, Unsigned(a[2]), true, false}, {a[0], 0, Unsigned(a[2]), false, true}}};
+    case OpKind::kFill:
+    case OpKind::kAdd:
+      if (a[2] % 4 != 0 || a[4] % 4 != 0) return std::nullopt;
+      return Described{a[0], {use(1, 2, 4, op.kind == OpKind::kAdd)}};
+    case OpKind::kSum: {
+      const std::uint64_t bytes = Unsigned(a[4]);
+      if (a[1] == a[2] || a[1] == a[3] || bytes % 4 != 0) return std::nullopt;
+      return Described{a[0],
+                       {{a[2], 0, bytes, true, false}, {a[3], 0, bytes, true, false}, {a[1], 0, bytes, false, true}}};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string Model::ApplyWork(const Op& op) {
+  const auto& a = op.args;
+  const auto written = [&](std::size_t block, std::size_t offset, std::size_t bytes, bool reads) {
+    return std::vector<Use>{{a[block], Unsigned(a[offset]), Unsigned(a[bytes]), reads, true}};
+  };
+  const auto is_default = [](std::int64_t stream) { return stream == kNullStream || stream == kNullPtsz; };
+  switch (op.kind) {
+    case OpKind::kMemsetNow:
+      return is_default(a[4]) ? UseInStream(op, a[4], written(0, 1, 3, false)) : "no default stream";
+    case OpKind::kHostToDevice:
+      return UseInStream(op, a[5], written(0, 1, 4, false));
+    case OpKind::kHostToDeviceNow:
+      return is_default(a[5]) ? UseInStream(op, a[5], written(0, 1, 4, false)) : "no default stream";
     case OpKind::kPeerCopy:
       if (a[0] == a[1]) return "onto itself";
       return UseInStream(op, a[3], {{a[1], 0, Unsigned(a[2]), true, false}, {a[0], 0, Unsigned(a[2]), false, true}},
-                         op.kind == OpKind::kPeerCopy);
+                         /*between_devices=*/true);
     case OpKind::kDeviceToHost:
-    case OpKind::kDeviceToHostNow:
-      return copy_out(op.kind == OpKind::kDeviceToHostNow);
-    case OpKind::kFill:
-    case OpKind::kAdd:
-    case OpKind::kHiddenAdd: {
-      const Use used = use(1, 2, 4, op.kind != OpKind::kFill, true);
-      return words(used) ? "no words" : UseInStream(op, a[0], {used});
+    case OpKind::kDeviceToHostNow: {
+      const bool waits = op.kind == OpKind::kDeviceToHostNow;
+      if (host_.contains(a[0])) return "the number is taken";
+      if (waits && !is_default(a[5])) return "no default stream";
+      const Use read{a[2], Unsigned(a[3]), Unsigned(a[4]), true, false};
+      if (std::string reason = UseInStream(op, a[5], {read}); !reason.empty()) return reason;
+      NewHostBytes(op, a[0], a[5], read.bytes, a[1] != 0);
+      if (waits) HostWaits(op.thread, a[5]);
+      return {};
     }
-    case OpKind::kSum: {
-      if (a[1] == a[2] || a[1] == a[3]) return "onto itself";
-      const std::uint64_t bytes = Unsigned(a[4]);
-      if (bytes % 4 != 0) return "no words";
-      return UseInStream(op, a[0],
-                         {{a[2], 0, bytes, true, false}, {a[3], 0, bytes, true, false}, {a[1], 0, bytes, false, true}});
-    }
-    default: {  // kHostFunction
+    case OpKind::kHiddenAdd:
+      if (a[2] % 4 != 0 || a[4] % 4 != 0) return "no words";
+      return UseInStream(op, a[0], written(1, 2, 4, true));
+    case OpKind::kHostFunction: {
       if (host_.contains(a[1])) return "the number is taken";
       if (std::string reason = CheckStream(op.thread, a[0], true); !reason.empty()) return reason;
       if (a[0] >= 0) Touch(streams_.at(a[0]), op.thread);
       return NewHostBytes(op, a[1], a[0], 4, false);
+    }
+    default: {
+      const std::optional<Described> work = Describe(op);
+      return work ? UseInStream(op, work->stream, work->uses) : "onto itself, or no words";
     }
   }
 }
