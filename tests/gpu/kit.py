@@ -29,6 +29,7 @@ ORDER = ("claims", "roads", "semantics", "hazards", "samples")  # the dearest la
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run.sh", description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--driver", metavar="FOLDER", help="take this folder's libcuda.so.1, such as lib/simcuda, for a GPU")
+    parser.add_argument("--as-gpu", metavar="FOLDER", help="the same, but the tests are not told: what is left to try is hardware")
     parser.add_argument("--results", metavar="FOLDER", default="gpu_results",
                         help="where results.json and results.txt go (default: gpu_results)")
     parser.add_argument("--time", metavar="SECONDS", type=float, default=570, help="for all items together (default: 570)")
@@ -42,7 +43,9 @@ def arguments() -> argparse.Namespace:
 class Kit:
     def __init__(self, options: argparse.Namespace) -> None:
         self.manifest = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
-        self.driver = str(pathlib.Path(options.driver).resolve()) if options.driver else None
+        folder = options.driver or options.as_gpu
+        self.driver = str(pathlib.Path(folder).resolve()) if folder else None  # in place of the machine's
+        self.word = "gpu" if options.as_gpu or not folder else self.driver  # what the tests are given for it
         self.folder = pathlib.Path(options.results)
         self.options = options
         self.end = time.monotonic() + options.time
@@ -51,19 +54,23 @@ class Kit:
         self.items = sorted((item for item in self.manifest["items"] if wanted.search(item["name"])),
                             key=lambda item: known.get(item["group"], len(ORDER)))
         self.results: dict = {}
+        # The machine's own libraries are preferred: its driver and its python3 were made for them.
+        self.carried = False
+        self.carried = self.run(["{root}/build/bin/cuheap", "--version"], 60)[0] != 0
 
     # ---- running ----
 
     def environment(self) -> dict[str, str]:
         foreign = ("CUHEAP_",) if self.driver else ("CUHEAP_", "SIMCUDA_")
         out = {name: value for name, value in os.environ.items() if not name.startswith(foreign) and name != "LD_PRELOAD"}
-        folders = ([self.driver] if self.driver else []) + [str(HERE / "build/lib")]
+        folders = ([self.driver] if self.driver else []) + [str(HERE / "build/lib"), str(HERE / "build/cuda")]
+        folders += [str(HERE / "build/deps")] if self.carried else []
         out["LD_LIBRARY_PATH"] = ":".join(folders + [out[name] for name in ("LD_LIBRARY_PATH",) if out.get(name)])
         return out
 
     def run(self, command: list[str], limit_s: float, folder: str = ".") -> tuple[int | None, str]:
         """Status and output; None: it ran past the limit, and everything that it started was killed."""
-        words = [word.replace("{root}", str(HERE)).replace("{driver}", self.driver or "gpu") for word in command]
+        words = [word.replace("{root}", str(HERE)).replace("{driver}", self.word) for word in command]
         words[0] = sys.executable if words[0] == "python3" else words[0]
         try:
             process = subprocess.Popen(words, env=self.environment(), cwd=HERE / folder, stdin=subprocess.DEVNULL, text=True,
@@ -136,7 +143,7 @@ class Kit:
         module = pathlib.Path("/proc/driver/nvidia/version")
         facts["kernel_module"] = module.read_text().splitlines()[0] if module.exists() and not facts["simulated"] else ""
         return facts | {"system": f"{platform.system()} {platform.release()}", "machine": platform.machine(),
-                        "libc": " ".join(platform.libc_ver()), "python": platform.python_version()}
+                        "libc": " ".join(platform.libc_ver()), "carried_libraries": self.carried, "python": platform.python_version()}
 
     # ---- results ----
 

@@ -132,6 +132,14 @@ class KitTest(unittest.TestCase):
         done = self.run_kit(self.kit, "--driver", self.driver, "--only", "^claim_whole", SIMCUDA_DEVICES="0")
         self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
 
+    def test_carried_libraries_are_enough(self) -> None:
+        """With none of the machine's but libc's and what python3 needs: the loader is shown the carried ones only."""
+        needed = subprocess.run(["ldd", self.kit / "build/bin/cuheap"], capture_output=True, text=True, check=True,
+                                env={"LD_LIBRARY_PATH": str(self.kit / "build/deps")}).stdout
+        elsewhere = [line for line in needed.splitlines() if "=> " in line and str(self.kit) not in line
+                     and not re.search(r"lib(c|m|dl|pthread|rt)\.so", line)]
+        self.assertEqual(elsewhere, [])
+
     def test_it_can_be_carried(self) -> None:
         self.assertLessEqual(self.size, 64)
         links = [path for path in self.kit.rglob("*") if path.is_symlink()]

@@ -100,19 +100,19 @@ class Pack:
                 self.programs.add(target)
 
     def add_libraries(self) -> None:
-        """What the programs need beside libc and CUDA, into the folder where the tests let the loader look."""
+        """What the programs need beside libc and CUDA, for machines that lack it; and the vendor's runtime."""
         waiting = set(self.programs)
         while waiting:
             program = waiting.pop()
             for name, path in resolved(program).items():
-                target = self.kit / "build/lib" / name
+                target = self.kit / "build/deps" / name
                 if LIBC.fullmatch(name) or CUDA.fullmatch(name) or target.exists() or path.is_relative_to(self.build):
                     continue
                 self.copy(path, target)
                 waiting.add(target)
         for folder in VENDOR:
             for path in sorted(pathlib.Path(folder).glob("libcudart.so.1[23]")):
-                self.copy(path.resolve(), self.kit / "build/lib" / path.name)
+                self.copy(path.resolve(), self.kit / "build/cuda" / path.name)
 
     def strip(self) -> None:
         for program in self.programs:

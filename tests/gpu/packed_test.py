@@ -22,7 +22,7 @@ def main() -> int:
         kit = pathlib.Path(folder, "kit")
         subprocess.run([sys.executable, "-B", HERE / "pack.py", build, kit], check=True, timeout=300)
         # The simulated device of a loaded machine is given all the time it wants.
-        limits = ["--driver", driver[0], "--time", "3400", "--item-time", "600"] if driver else []
+        limits = ["--as-gpu", driver[0], "--time", "3400", "--item-time", "600"] if driver else []
         done = subprocess.run([kit / "run.sh", *limits, "--results", folder], check=False)
         print(pathlib.Path(folder, "results.txt").read_text() if done.returncode not in (0, 77) else "")
         return done.returncode

@@ -41,7 +41,7 @@ void Work(unsigned thread, Turns& turns, std::vector<unsigned>& result) {
         CHECK_CUDA(samples::LaunchFill(kept, kWords, thread, stream));
       }
       CHECK_CUDA(cudaMalloc(samples::Out(&passing), kBytes + round * 1024));
-      CHECK_CUDA(samples::LaunchFill(passing, kWords, 10 * round, stream));
+      CHECK_CUDA(samples::LaunchFill(passing, kWords, 10 * round + thread, stream));
       CHECK_CUDA(samples::LaunchAdd(kept, kept, passing, kWords, stream));
       CHECK_CUDA(samples::LaunchScaleAdd(kept, kWords, 3, 1, stream));
       CHECK_CUDA(cudaFree(passing));
@@ -54,8 +54,9 @@ void Work(unsigned thread, Turns& turns, std::vector<unsigned>& result) {
   }
 }
 
-unsigned Expected(unsigned value) {
-  for (unsigned round = 0; round < kRounds; ++round) value = (value + 10 * round) * 3 + 1;
+unsigned Expected(unsigned thread) {
+  unsigned value = thread;
+  for (unsigned round = 0; round < kRounds; ++round) value = (value + 10 * round + thread) * 3 + 1;
   return value;
 }
 
