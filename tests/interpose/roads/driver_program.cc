@@ -98,6 +98,7 @@ int Child(const char* self, bool changed) {
   }
   if (changed) kept.emplace_back("CUHEAP_TEST_CHANGED=1");
   std::vector<char*> environment;
+  environment.reserve(kept.size() + 1);
   for (std::string& entry : kept) environment.push_back(entry.data());
   environment.push_back(nullptr);
   std::fflush(stdout);

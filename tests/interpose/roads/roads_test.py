@@ -118,6 +118,7 @@ class Roads(unittest.TestCase):
         ours = self.run_one([self.linked], preload=True)
         self.assertEqual([line.replace(" preload", " driver") for line in ours], native)
         self.assertIn("cuMemAlloc_v2 9121 preload", ours)
+        self.assertIn("cuInit 0", ours)  # the driver looked its own cuInit up
 
     def test_a_program_that_makes_no_driver_call_leaves_no_trace(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
