@@ -38,8 +38,9 @@ ROADS_AROUND = [
     ("a second driver by another path", "`unseen_driver`, `unknown_address`", "`road_other_path`"),
     ("a process none of whose calls came to the library", "`unseen_process`", "the same"),
     ("a look-up that gave an address which is not the driver's export", "`unknown_address`", "`roads_test`"),
-    ("a child whose environment lost `LD_PRELOAD`; a set-user-id program; a static executable",
-     "none: the loader loads nothing of ours", "none"),
+    ("a child whose environment lost `LD_PRELOAD`; a set-user-id program", "none, but `cuheap run` says so at the end, if "
+     "the process lived long enough (2 s are always enough)", "`road_child_without_us`"),
+    ("a static executable", "none: it has no loader, and can't load a driver by it", "none"),
     ("private tables of the vendor's libraries", "none: what they allocate is not known to be one of the driver's calls",
      "none"),
 ]

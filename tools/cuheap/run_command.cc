@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "analysis/printable.h"
+#include "tools/cuheap/bypass_watch.h"
 #include "tools/cuheap/child_environment.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/install_layout.h"
@@ -57,6 +58,19 @@ void SayResult(const SnapshotResult& result, bool quiet) {
     const std::string folder = fs::path(main.path).parent_path().string();
     Say("and " + std::to_string(result.files.size() - 1 - named) + " more: cuheap report " +
         ShellQuoted(folder.empty() ? "." : folder));
+  }
+}
+
+void SayBypassed(const BypassWatch& watch) {
+  std::size_t named = 0;
+  for (const BypassWatch::Process& process : watch.found()) {
+    if (named++ == kOthersNamed) break;
+    Say(analysis::Printable(fs::path(process.program).filename().string()) + " (process " + std::to_string(process.pid) +
+        ") had the CUDA driver loaded and not cuheap: nothing of it was observed. Its environment lost LD_PRELOAD, or it is "
+        "a set-user-id program");
+  }
+  if (watch.found().size() > kOthersNamed) {
+    Say("and " + std::to_string(watch.found().size() - kOthersNamed) + " more such processes");
   }
 }
 
@@ -123,13 +137,16 @@ int Run(const RunOptions& options) {
     changes.variables.insert(changes.variables.end(), plan.variables.begin(), plan.variables.end());
   }
 
-  const Outcome outcome = Supervise(options.command, MakeChildEnvironment(environment, changes));
+  BypassWatch watch;
+  const Outcome outcome = Supervise(options.command, MakeChildEnvironment(environment, changes),
+                                    [&watch](pid_t program) { watch.Look(program); });
   if (outcome.start_error != 0) {
     RemoveJournalFolder(*folder);
     Say(options.command[0] + ": " + (outcome.start_error == ENOENT ? "not found" : std::strerror(outcome.start_error)) +
         ModelHint(options));
     return StatusOfStartError(outcome.start_error);
   }
+  if (!options.quiet) SayBypassed(watch);
   if (Conclude(options, *folder, outcome)) RemoveJournalFolder(*folder);
   EndAs(outcome);
 }

@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
@@ -76,10 +78,19 @@ void PassOn(pid_t program, const siginfo_t& info) {
   }
 }
 
-int WaitForEnd(pid_t pid, const sigset_t& all) {
+int WaitForEnd(pid_t pid, const sigset_t& all, const std::function<void(pid_t)>& meanwhile) {
+  constexpr std::int64_t kFirstMs = 50, kLastMs = 2000;
+  std::int64_t wait_ms = kFirstMs;
   for (;;) {
     siginfo_t info{};
-    if (sigwaitinfo(&all, &info) < 0) continue;
+    const timespec wait{wait_ms / 1000, wait_ms % 1000 * 1'000'000};
+    if ((meanwhile ? sigtimedwait(&all, &info, &wait) : sigwaitinfo(&all, &info)) < 0) {
+      if (meanwhile && errno == EAGAIN) {
+        meanwhile(pid);
+        wait_ms = std::min(wait_ms * 3 / 2, kLastMs);
+      }
+      continue;
+    }
     if (info.si_signo != SIGCHLD) {
       PassOn(pid, info);
       continue;
@@ -105,7 +116,8 @@ void SecureStandardDescriptors() {
   }
 }
 
-Outcome Supervise(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+Outcome Supervise(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+                  const std::function<void(pid_t)>& meanwhile) {
   Outcome outcome;
   const std::vector<char*> words = Pointers(command), variables = Pointers(environment);
   int error_pipe[2];
@@ -131,7 +143,7 @@ Outcome Supervise(const std::vector<std::string>& command, const std::vector<std
   } else {
     outcome.start_error = ReadStartError(error_pipe[0]);
     if (outcome.start_error == 0) {
-      outcome.wait_status = WaitForEnd(outcome.pid, all);
+      outcome.wait_status = WaitForEnd(outcome.pid, all, meanwhile);
     } else {
       while (waitpid(outcome.pid, nullptr, 0) < 0 && errno == EINTR) {
       }

@@ -17,6 +17,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,10 @@ struct Outcome {
 };
 
 // Runs command[0] (looked for in PATH) with the environment ("NAME=value" each), until it ended. Signals are blocked in
-// us meanwhile; when this returns, those that came before the end are gone and the mask is the former one.
-Outcome Supervise(const std::vector<std::string>& command, const std::vector<std::string>& environment);
+// us meanwhile; when this returns, those that came before the end are gone and the mask is the former one. `meanwhile`
+// is called with the program's process id now and then: soon at first, then every two seconds.
+Outcome Supervise(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+                  const std::function<void(pid_t)>& meanwhile = {});
 
 // 127 if there is no such program, else 126: as shells do.
 int StatusOfStartError(int error);

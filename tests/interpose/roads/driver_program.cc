@@ -86,14 +86,16 @@ int ForeignFrees() {
 }
 
 // A child that a program under us starts: with its environment, or with one that has another variable and no other
-// library folder than it needs. argv: self scene
-int Child(const char* self, bool changed) {
+// library folder than it needs; `bare`: without LD_PRELOAD, and the child takes its time.
+int Child(const char* self, bool changed, bool bare = false) {
   char word[] = "linked";
-  char* arguments[] = {const_cast<char*>(self), word, nullptr};
+  char slow[] = "slow";
+  char* arguments[] = {const_cast<char*>(self), bare ? slow : word, nullptr};
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const bool ours = std::strncmp(*entry, "LD_", 3) == 0 || std::strncmp(*entry, "CUHEAP_", 7) == 0 ||
                       std::strncmp(*entry, "SIMCUDA_", 8) == 0;
+    if (bare && std::strncmp(*entry, "LD_PRELOAD=", 11) == 0) continue;
     if (!changed || ours) kept.emplace_back(*entry);
   }
   if (changed) kept.emplace_back("CUHEAP_TEST_CHANGED=1");
@@ -127,6 +129,8 @@ int main(int argc, char** argv) {
   if (scene == "missing-outputs") return MissingOutputs();
   if (scene == "foreign-frees") return ForeignFrees();
   if (scene == "child") return Child(argv[0], false);
+  if (scene == "slow") return UseDriver(LinkedCalls()) + usleep(1'500'000);
+  if (scene == "bare-child") return Child(argv[0], true, true);
   if (scene == "child-environment") return Child(argv[0], true);
   return 2;
 }

@@ -231,6 +231,18 @@ class Road(Runs):
     def test_child_environment(self) -> None:
         self.expect_seen(self.program("cuheap_road_driver", "child-environment"))
 
+    def test_child_without_us(self) -> None:
+        """A child whose environment lost LD_PRELOAD: nothing in it can tell, so `cuheap run` does."""
+        simulate = [] if self.driver == GPU else ["--simulate"]
+        done = subprocess.run([self.cuheap, "run", *simulate, "--journal-dir", str(self.work), "--",
+                               *self.program("cuheap_road_driver", "bare-child")],
+                              cwd=self.work, env=self.environment(None), capture_output=True, text=True, timeout=120,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("allocate 0 address"), 10)
+        self.assertRegex(done.stderr, r"cuheap_road_driver \(process \d+\) had the CUDA driver loaded and not cuheap")
+        self.assertEqual(done.stderr.count("not cuheap"), 1)
+
     # Roads that lead around us: named in the snapshot and in the report, with what follows.
 
     def unseen(self, *ways: str) -> tuple[dict, list[tuple[str, str, int]]]:
