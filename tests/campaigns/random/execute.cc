@@ -113,6 +113,8 @@ void Machine::Do(const Op& op, std::ostream& out) {
     result = DoSynchronousWork(op);
   } else if (op.kind <= OpKind::kHostWrites) {
     result = DoHost(op, out);
+  } else if (op.kind <= OpKind::kCloseElsewhere) {
+    result = DoElsewhere(op, out);
   } else {
     result = DoAnswers(op, out);
   }
@@ -154,6 +156,9 @@ void Machine::CleanUp() {
     if (context.destroyed) continue;
     cuCtxSetCurrent(context.handle);
     cuCtxSynchronize();
+  }
+  for (auto& [number, block] : blocks_.all()) {
+    if (block.live && block.importer >= 0) importers_[static_cast<std::size_t>(block.importer)].Close(number);
   }
   for (auto& [number, graph] : graphs_.all()) {
     if (graph.handle != nullptr) cuGraphExecDestroy(graph.handle);

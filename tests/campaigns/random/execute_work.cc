@@ -196,6 +196,29 @@ CUresult Machine::DoHost(const Op& op, std::ostream& out) {
   return CUDA_SUCCESS;
 }
 
+// ---- another process ----
+
+CUresult Machine::DoElsewhere(const Op& op, std::ostream& out) {
+  Block& block = blocks_[op.args[0]];
+  if (op.kind == OpKind::kOpenElsewhere) {
+    CUipcMemHandle handle = {};
+    block.importer = op.args[1] == 0 ? 0 : 1;
+    const CUresult got = cuIpcGetMemHandle(&handle, block.address);
+    if (got != CUDA_SUCCESS) return got;
+    const int device = contexts_[block.context].device;
+    out << "opened " << importers_[static_cast<std::size_t>(block.importer)].Open(op.args[0], device, handle);
+    return CUDA_SUCCESS;
+  }
+  Importer& importer = importers_[static_cast<std::size_t>(block.importer)];
+  if (op.kind == OpKind::kCloseElsewhere) {
+    block.importer = -1;
+    out << "closed " << importer.Close(op.args[0]);
+  } else {
+    out << "there " << importer.Add(op.args[0], block.bytes, static_cast<std::uint32_t>(op.args[1]));
+  }
+  return CUDA_SUCCESS;
+}
+
 // ---- answers ----
 
 CUresult Machine::DoAnswers(const Op& op, std::ostream& out) {

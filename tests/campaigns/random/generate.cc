@@ -9,7 +9,7 @@
 namespace cuheap::campaigns {
 namespace {
 
-constexpr std::array<Profile, 11> kProfiles{{
+constexpr std::array<Profile, 12> kProfiles{{
     {.name = "sync"},
     {.name = "stream", .stream_ordered = true, .pools = true},
     {.name = "host", .host_memory = true, .default_streams = true},
@@ -17,6 +17,7 @@ constexpr std::array<Profile, 11> kProfiles{{
     {.name = "devices", .devices = 3, .stream_ordered = true, .share = 0.5, .pools = true},
     {.name = "virtual", .devices = 2, .threads = 2, .virtual_memory = true},
     {.name = "graphs", .threads = 2, .stream_ordered = true, .share = 0.5, .graphs = true},
+    {.name = "processes", .devices = 2, .threads = 2, .operations = 90, .processes = true},
     {.name = "contexts", .devices = 2, .threads = 2, .stream_ordered = true, .contexts = true},
     {.name = "pressure",
      .memory = 64u << 20,
@@ -163,6 +164,7 @@ void Generator::Interlude() {
 
 void Generator::Step() {
   if (profile_.graphs && Chance(0.15) && Graphs()) return;
+  if (profile_.processes && Chance(0.2) && Elsewhere()) return;
   if (profile_.virtual_memory && Chance(0.1) && VirtualMemory()) return;
   const int dice = Between(0, 99);
   if (PickBlock() < 0 || dice < 20) {

@@ -24,6 +24,7 @@ struct Profile {
   bool host_memory = false;      // managed, pinned and registered memory, host functions
   bool default_streams = false;  // per-thread default streams and all names of the legacy one
   bool graphs = false;           // work is captured, instantiated and launched
+  bool processes = false;        // another process opens blocks by their IPC handles
   bool contexts = false;         // several contexts on a device; destroyed and reset
   bool lost = false;             // ends with an error that stays: a process of its own for each
 };

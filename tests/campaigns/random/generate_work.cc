@@ -178,6 +178,24 @@ bool Generator::HostWork() {
   return Emit(OpKind::kHostReads, {block, 0, static_cast<std::int64_t>(memory.bytes)});
 }
 
+// A block that another process has open is closed there before it is freed: Free() is refused till then.
+bool Generator::Elsewhere() {
+  std::vector<std::int64_t> open;
+  for (const std::int64_t block : MyBlocks()) {
+    if (Block(block).elsewhere >= 0 && !plans_[block].watched) open.push_back(block);
+  }
+  if (!open.empty() && Chance(0.7)) {
+    const std::int64_t block = OneOf(open);
+    if (Chance(0.3)) return Emit(OpKind::kCloseElsewhere, {block});
+    return OrderHostAfter(block, true) && Emit(OpKind::kAddElsewhere, {block, Value()});
+  }
+  const std::int64_t block = PickBlock();
+  if (block < 0 || Block(block).kind != MemoryKind::kDevice) return false;
+  const bool whole = Block(block).bytes >= 2u << 20;
+  if (!Emit(OpKind::kOpenElsewhere, {block, whole && Chance(0.5) ? 0 : 1})) return false;
+  return OrderHostAfter(block, true) && Emit(OpKind::kAddElsewhere, {block, Value()});
+}
+
 bool Generator::CopyOut() {
   const std::int64_t block = PickBlock();
   return block >= 0 && CopyOut(block);

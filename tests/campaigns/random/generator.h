@@ -57,6 +57,7 @@ class Generator {
   bool CopyBetween(std::int64_t from);
   bool SynchronousWork();
   bool HostWork();
+  bool Elsewhere();
   bool Graphs();
   bool Capture(std::int64_t graph);
   bool Launch(std::int64_t graph);

@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +13,7 @@
 #include <ostream>
 
 #include "tests/campaigns/random/calls.h"
+#include "tests/campaigns/random/importer.h"
 #include "tests/campaigns/random/kernels.h"
 #include "tests/campaigns/random/program.h"
 
@@ -48,7 +50,7 @@ class Objects {
 
 class Machine {
  public:
-  explicit Machine(const Program& program) : program_(program) {}
+  explicit Machine(const Program& program) : program_(program) { importers_[0].set_preloaded(false); }
   // What the operation prints goes to out; a failure that must not be, too.
   void Do(const Op& op, std::ostream& out);
   // Waits for everything and gives it all back, without a word.
@@ -72,6 +74,7 @@ class Machine {
     std::int64_t context = -1;
     OpKind made_by = OpKind::kAllocate;
     bool live = false;
+    int importer = -1;
     std::unique_ptr<unsigned char[]> registered;
   };
   struct Event {
@@ -112,6 +115,7 @@ class Machine {
   CUresult DoGraph(const Op& op);
   CUresult DoSynchronousWork(const Op& op);
   CUresult DoHost(const Op& op, std::ostream& out);
+  CUresult DoElsewhere(const Op& op, std::ostream& out);
   CUresult DoAnswers(const Op& op, std::ostream& out);
 
   CUresult EnterContext(std::int64_t number);
@@ -143,6 +147,7 @@ class Machine {
   Objects<HostSlot> slots_;
   Objects<Graph> graphs_;
   Objects<std::unique_ptr<HostBuffer>> host_;
+  std::array<Importer, 2> importers_;
   std::int64_t host_count_ = 0;
   std::mutex mutex_;  // host_count_
   bool lost_ = false;

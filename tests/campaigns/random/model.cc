@@ -63,6 +63,7 @@ std::string Model::Dispatch(const Op& op) {
   if (op.kind <= OpKind::kDestroyGraph) return ApplyGraph(op);
   if (op.kind <= OpKind::kDeviceToHostNow) return ApplyWork(op);
   if (op.kind <= OpKind::kHostWrites) return ApplyHost(op);
+  if (op.kind <= OpKind::kCloseElsewhere) return ApplyElsewhere(op);
   return ApplyAnswers(op);
 }
 
@@ -136,6 +137,7 @@ std::string Model::ApplyContext(const Op& op) {
   for (const auto& [block, memory] : memories_) {
     if (!memory.live || memory.context != number) continue;
     if (memory.kind != MemoryKind::kDevice) return "host memory belongs to it";
+    if (memory.elsewhere >= 0) return "another process has it open";
     for (const auto* moments : {&memory.writers, &memory.readers}) {
       for (const Moment moment : *moments) {
         if (agent_context_[moment.agent] != number && !HostKnows(op.thread, moment)) return "still in use elsewhere";

@@ -42,6 +42,7 @@ struct Memory : Owned {
   std::int64_t physical = -1;
   std::uint64_t access = 0;  // devices that may use kVirtual memory, a bit each
   bool defined = false;      // every byte was written
+  int elsewhere = -1;        // open in another process: 0 without LD_PRELOAD, 1 with it
   bool of_graph = false;     // made by an allocation node: it lives while the graph runs
   std::vector<Moment> writers, readers;
 };
@@ -185,6 +186,7 @@ class Model {
   std::string EndCapture(const Op& op);
   std::string ApplyInCapture(const Op& op);
   std::string ApplyCaptured(const Op& op, const std::vector<Use>& uses);
+  std::string ApplyElsewhere(const Op& op);
   std::string ApplyAnswers(const Op& op);
 
   std::string NewBlock(const Op& op, Memory memory);

@@ -114,6 +114,9 @@ std::string Model::ApplyFree(const Op& op) {
   if (found == memories_.end() || !Free(found->second, op.thread)) return "no such block";
   Memory& memory = found->second;
   const bool idle = UnorderedForHost(op.thread, memory, true).empty();
+  // "Calling cuMemFree on an exported memory region before calling cuIpcCloseMemHandle in the importing context will
+  // result in undefined behavior": cuIpcOpenMemHandle.
+  if (memory.elsewhere >= 0) return "another process has it open";
   switch (op.kind) {
     case OpKind::kFreeHost:
     case OpKind::kHostUnregister:

@@ -168,6 +168,33 @@ std::string Model::ApplyHost(const Op& op) {
   return UseByHost(op, {op.args[0], 0, found == memories_.end() ? 0 : found->second.bytes, false, true});
 }
 
+// ---- another process ----
+
+// For the device's order its work is the host's: it waits, and it is asked only when nothing is under way.
+std::string Model::ApplyElsewhere(const Op& op) {
+  constexpr std::uint64_t kWhole = 2u << 20;  // blocks from here on are a driver allocation of their own
+  const auto found = memories_.find(op.args[0]);
+  if (found == memories_.end() || !Free(found->second, op.thread)) return "no such block";
+  Memory& memory = found->second;
+  if (memory.kind != MemoryKind::kDevice) return "another kind";
+  if (op.kind == OpKind::kOpenElsewhere) {
+    if (memory.elsewhere >= 0) return "open already";
+    // cuheap's handles of smaller blocks mean nothing without it.
+    if (op.args[1] == 0 && memory.bytes < kWhole) return "too small to be shared with whom it does not know";
+    memory.elsewhere = op.args[1] == 0 ? 0 : 1;
+  } else if (memory.elsewhere < 0) {
+    return "not open";
+  } else if (op.kind == OpKind::kCloseElsewhere) {
+    memory.elsewhere = -1;
+  } else {
+    if (!memory.defined) return "bytes that nobody has written";
+    if (!UnorderedForHost(op.thread, memory, true).empty()) return "in use";
+    Access(memory, View(op.thread).host.Tick(Agent(std::numeric_limits<std::int64_t>::min(), op.thread)), true);
+  }
+  Touch(memory, op.thread);
+  return {};
+}
+
 // ---- answers ----
 
 std::string Model::ApplyAnswers(const Op& op) {

@@ -20,6 +20,7 @@
 
 #include "tests/campaigns/random/execute.h"
 #include "tests/campaigns/random/generate.h"
+#include "tests/campaigns/random/importer.h"
 #include "tests/campaigns/random/model.h"
 #include "tests/campaigns/random/program.h"
 
@@ -76,6 +77,7 @@ int Main(int argc, char** argv) {
     }
     return 0;
   }
+  if (argc == 2 && std::strcmp(argv[1], "--importer") == 0) return cuheap::campaigns::ServeImports();
   if (argc >= 3 && std::strcmp(argv[1], "--replay") == 0) return Replay(argv[2], print);
   const auto* profile = argc >= 4 ? cuheap::campaigns::FindProfile(argv[1]) : nullptr;
   if (profile == nullptr) return Usage();
