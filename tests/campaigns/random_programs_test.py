@@ -121,7 +121,8 @@ def compare(args, place: Place, names: list[Profile]) -> int:
 
 def must_find(args, place: Place, names: list[Profile]) -> int:
     """With a rule switched off there must be a difference, and the shrunk program must pass with the rule."""
-    broken = Place(place.program, place.simcuda, place.lib, {args.switch: "1"}, place.timeout_s)
+    name, _, value = args.switch.partition("=")
+    broken = Place(place.program, place.simcuda, place.lib, {name: value or "1"}, place.timeout_s)
     for profile, seeds in chunks(args.seeds, names, None):
         _, differences = check(broken, profile, seeds, args.orders)
         for difference in differences:
@@ -174,7 +175,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="go on for so long")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--stop-after", type=int, default=2, help="differences")
-    parser.add_argument("--switch", help="environment variable that switches a rule off")
+    parser.add_argument("--switch", metavar="NAME[=VALUE]", help="environment variable that switches a rule off")
     parser.add_argument("--orders", nargs="+", default=list(ORDERS), help="for --switch")
     parser.add_argument("--at-most", type=int, default=15, help="operations of the shrunk program")
     parser.add_argument("--replay", metavar="FILE")

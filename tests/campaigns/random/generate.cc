@@ -201,19 +201,20 @@ void Generator::Step() {
 }
 
 std::uint64_t Generator::PickSize() {
-  static constexpr std::array<std::array<int, 2>, 8> kRanges{{{4, 4096},
-                                                              {4, 4096},
-                                                              {4096, 40'000},
-                                                              {4096, 40'000},
-                                                              {40'000, 300'000},
-                                                              {40'000, 300'000},
-                                                              {300'000, 1'200'000},
-                                                              {2'000'000, 2'600'000}}};
+  using Range = std::array<int, 2>;
+  static constexpr Range kTiny{4, 4096}, kSmall{4096, 40'000}, kMiddle{40'000, 300'000}, kBig{300'000, 1'200'000};
+  static constexpr Range kDedicated{2'000'000, 2'600'000}, kHuge{2'000'000, 9'000'000};
+  static constexpr std::array kUsual{kTiny, kTiny, kSmall, kSmall, kMiddle, kMiddle, kBig, kDedicated};
+  static constexpr std::array kFilling{kTiny, kSmall, kMiddle, kBig, kBig, kDedicated, kHuge, kHuge};
   // Few distinct sizes, so that freed memory is really asked for again.
   if (!sizes_.empty() && Chance(0.7)) return OneOf(sizes_);
-  const auto& range = kRanges[static_cast<std::size_t>(Between(0, 7))];
+  const Range& range = (program_.memory != 0 ? kFilling : kUsual)[static_cast<std::size_t>(Between(0, 7))];
   sizes_.push_back(static_cast<std::uint64_t>(Between(range[0], range[1])) / 4 * 4);
   return sizes_.back();
+}
+
+bool Generator::Fits(std::uint64_t bytes) const {
+  return program_.memory != 0 || LiveBytes() + bytes <= kMaxLive;  // the model knows when a device is full
 }
 
 std::uint64_t Generator::LiveBytes() const {

@@ -17,7 +17,7 @@ bool Generator::Allocate() { return Allocate(PickSize(), PickStream(), false, -1
 
 // pool: of stream-ordered memory; -1: any, or none.
 bool Generator::Allocate(std::uint64_t bytes, std::int64_t stream, bool watched, std::int64_t pool) {
-  if (LiveBytes() + bytes > kMaxLive) return false;
+  if (!Fits(bytes)) return false;
   const std::int64_t block = New('b');
   const auto size = static_cast<std::int64_t>(bytes);
   bool made = false;
@@ -49,7 +49,7 @@ bool Generator::Clear(std::int64_t block, std::int64_t stream) {
 
 bool Generator::AllocateHostMemory() {
   const std::uint64_t bytes = std::min<std::uint64_t>(PickSize(), 400'000);
-  if (LiveBytes() + bytes > kMaxLive) return false;
+  if (!Fits(bytes)) return false;
   static constexpr std::array kKinds{OpKind::kAllocateManaged, OpKind::kHostAllocate, OpKind::kHostRegister};
   const std::int64_t block = New('b');
   const OpKind kind = kKinds[static_cast<std::size_t>(Between(0, 2))];
@@ -179,7 +179,7 @@ bool Generator::VirtualMemory() {
   if (places.empty() || dice == 0) return Emit(OpKind::kReserve, {New('r'), Between(1, 6) * kPage});
   if (live.empty() || dice <= 2) {
     const std::int64_t physical = New('m');
-    if (LiveBytes() > kMaxLive) return false;
+    if (!Fits(kPage)) return false;
     if (!Emit(OpKind::kCreatePhysical, {physical, Between(1, 3) * kPage, Between(0, program_.devices - 1)}))
       return false;
     return Map(physical);

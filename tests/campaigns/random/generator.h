@@ -93,6 +93,7 @@ class Generator {
   bool MyHostBytes(std::int64_t number) const { return model_.Free(model_.host().at(number), thread_); }
   std::int64_t New(char kind) { return next_[kind]++; }
   std::uint64_t LiveBytes() const;
+  bool Fits(std::uint64_t bytes) const;
   bool alone() const { return program_.threads == 1 || interlude_; }
 
   std::mt19937_64 random_;
