@@ -14,14 +14,16 @@ from semantics_test import Semantics  # noqa: E402
 
 
 class Mixed(Semantics):
-    def run_two(self, scene: str, first: bool, second: bool) -> list[str]:
-        printed, _ = self.run_scene([scene], preload=first, SEMANTICS_SECOND_PRELOAD=self.preload.name if second else "")
+    def run_two(self, scene: str, first: bool, second: bool, **settings: str) -> list[str]:
+        printed, _ = self.run_scene([scene], preload=first, **settings,
+                                    SEMANTICS_SECOND_PRELOAD=self.preload.name if second else "")
         return printed
 
     def test_scenes_print_the_same(self) -> None:
         compared = 0
         for scene, words in self.scenes():
-            native = self.run_two(scene, False, False)
+            settings = dict(word.split("=", 1) for word in words if "=" in word)
+            native = self.run_two(scene, False, False, **settings)
             self.assertEqual([line for line in native if line.startswith("UNEXPECTED")], [])
             for first, second in ((True, False), (False, True)):
                 # The exporter of the scenes is the first process, but where the second one ends early.
@@ -29,7 +31,7 @@ class Mixed(Semantics):
                 if "packed" in words and exporter and not importer:
                     continue
                 with self.subTest(scene=scene, first=first, second=second):
-                    self.assertEqual(native, self.run_two(scene, first, second))
+                    self.assertEqual(native, self.run_two(scene, first, second, **settings))
                     compared += 1
         self.assertGreater(compared, 15)
 

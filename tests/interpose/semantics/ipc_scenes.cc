@@ -462,6 +462,54 @@ void ExportedMapping() {
       });
 }
 
+// A block of the second device is opened where the first one is current: access comes with the opening.
+void ExportFromSecondDevice(Line& line, std::size_t bytes) {
+  if (!HasDevices(2)) return line.Send(CUipcMemHandle{});
+  StartDevice(1);
+  Allocate(bytes);
+  const CUdeviceptr block = Allocate(bytes);
+  FillAndWait(block, 80, bytes);
+  line.Send(HandleOf(block));
+  line.Meet();
+  Expect(Holds(block, 81, bytes), "what a kernel of the other device wrote");
+}
+
+void ImportOnFirstDevice(Line& line, std::size_t bytes) {
+  const auto handle = line.Receive<CUipcMemHandle>();
+  if (!HasDevices(2)) return;
+  CUcontext context = StartDevice(0);
+  int possible = 0, ordinal = 7;
+  Must("cuDeviceCanAccessPeer", cuDeviceCanAccessPeer(&possible, 0, 1));
+  if (possible == 0) return Print("these devices are no peers");
+  const CUdeviceptr block = OpenMemory(handle);
+  Say("ordinal", cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, block));
+  Print("  %d", ordinal);
+  Expect(Holds(block, 80, bytes), "what the exporter wrote");
+  const CUdeviceptr here = Allocate(bytes);
+  Say("copy", cuMemcpyDtoD(here, block, bytes));
+  Expect(Holds(here, 80, bytes), "the copy on this device");
+  const Kernels kernels;
+  Say("launch", kernels.Fill(nullptr, block, bytes / sizeof(unsigned), 81));
+  Say("synchronise", cuCtxSynchronize());
+  line.Meet();
+  // On its own device, in this process, there is nothing of it to free.
+  CUcontext second = nullptr;
+  Must("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain(&second, 1));
+  Must("cuCtxSetCurrent", cuCtxSetCurrent(second));
+  ShowRefused("free", cuMemFree(block));
+  Must("cuCtxSetCurrent", cuCtxSetCurrent(context));
+  Say("close", cuIpcCloseMemHandle(block));
+}
+
+void OtherDeviceSmall() {
+  RunTwo("other_device_small", [](Line& line) { ExportFromSecondDevice(line, kSmall); },
+         [](Line& line) { ImportOnFirstDevice(line, kSmall); });
+}
+void OtherDeviceLarge() {
+  RunTwo("other_device_large", [](Line& line) { ExportFromSecondDevice(line, kLarge); },
+         [](Line& line) { ImportOnFirstDevice(line, kLarge); });
+}
+
 // With one process under the preload library and one not: a packed block is the other's bytes, or refused.
 void OpenSmall() {
   RunTwo(
@@ -498,6 +546,8 @@ const Scene kScenes[] = {
     {"events", "", Events},
     {"exported_pool", "", ExportedPool},
     {"exported_mapping", "", ExportedMapping},
+    {"other_device_small", "SIMCUDA_DEVICES=2 packed", OtherDeviceSmall},
+    {"other_device_large", "SIMCUDA_DEVICES=2", OtherDeviceLarge},
     {"open_small", "packed", OpenSmall},
 };
 
