@@ -22,7 +22,7 @@ namespace cuheap {
 class StreamLadder {
  public:
   StreamLadder(StreamMemoryRef memory, StreamPoolObserver* observer, const StreamPoolOptions& options)
-      : memory_(memory), observer_(observer), options_(options), books_(options) {}
+      : memory_(memory), observer_(observer), options_(options), books_(options), watch_(options.await_releases) {}
 
   // Runs f(StreamBooks&) under the lock. Out of host memory for the books ends the process: no exception may cross the
   // entry points above us.

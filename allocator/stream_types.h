@@ -44,7 +44,9 @@ struct StreamPoolOptions {
   std::size_t small_bytes = std::size_t{1} << 20;
   // Physical memory is taken in pieces of at most this, so that a part of a big one can go back (multiple of the page).
   std::size_t chunk_bytes = std::size_t{256} << 20;
-  bool stream_rule = true;  // false only in tests, to show that they can fail
+  // False only in tests, to show that they can fail.
+  bool stream_rule = true;
+  bool await_releases = true;  // of memory that other threads are giving back
 };
 
 struct StreamPoolBlock {

@@ -21,7 +21,7 @@ constexpr int kReleaseAttempts = 100;
 class SyncPool::Impl {
  public:
   Impl(DeviceMemoryRef memory, SyncPoolObserver* observer, const SyncPoolOptions& options)
-      : memory_(memory), observer_(observer), state_(options) {}
+      : memory_(memory), observer_(observer), state_(options), watch_(options.await_releases) {}
 
   AllocateOutcome Allocate(ContextId context, int device, std::size_t bytes);
   std::size_t ReleaseIdle(std::optional<int> device, std::size_t wanted);

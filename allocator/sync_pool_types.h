@@ -18,6 +18,8 @@ struct SyncPoolOptions {
   std::size_t slab_bytes = std::size_t{2} << 20;       // a multiple of 512; requests above half of it are never packed
   // A free that leaves more than this in its context's quarantine asks for a barrier (see FreeOutcome::wants_barrier).
   std::size_t quarantine_limit_bytes = std::size_t{1} << 30;
+  // Off for tests only: requests then fail for memory that another thread is giving back.
+  bool await_releases = true;
 };
 
 // A block as its user sees it.

@@ -10,9 +10,18 @@
 
 #include "allocator/device_memory.h"
 #include "interpose/driver_functions.h"
+#include "interpose/options/option_parse.h"
 #include "interpose/sync_helper.h"
 
 namespace cuheap {
+
+// The longest wait for the device on a miss. Two rules can be switched off in tests: no wait at all, and one without
+// end.
+inline std::chrono::milliseconds LongestWait(const options::Options& options) {
+  if (options.test_without == options::Rule::kWait) return std::chrono::milliseconds(0);
+  if (options.test_without == options::Rule::kDeadline) return std::chrono::hours(24);
+  return std::chrono::milliseconds(options.sync_deadline_ms);
+}
 
 // While it lives, the calling thread's driver calls do not count as unsafe in a capture that some other thread may
 // open. Source: CUDA Driver API, cuThreadExchangeStreamCaptureMode.

@@ -153,7 +153,8 @@ def options_page() -> str:
     text = re.sub(r'"\s*\n\s*"', "", text)
     options = re.findall(r'^OPTION\((\w+), (\w+), "(\w+)", "(.*?)",\s*"(.*?)"', text, re.MULTILINE | re.DOTALL)
     kinds = {"Text": "text", "Flag": "0 or 1", "Number": "number", "Bytes": "bytes (`64m`, `1g`)", "Byte": "0 to 255, `0xff`, `off`",
-             "Mode": "`default`, `pool`, `observe`", "Barrier": "`auto`, `always`, `never`"}
+             "Mode": "`default`, `pool`, `observe`", "Barrier": "`auto`, `always`, `never`",
+             "Rule": "`none` or a rule"}
     lines = [
         "# Options of the preload library",
         "",

@@ -140,6 +140,11 @@ bool StartRecorder(const char* driver, const options::Options& options) {
   return recorder::Start(start);
 }
 
+// For tests only: what must not be done, a driver call from a handler of ours when the process ends.
+void CallAtExit() {
+  if (TheRouter()->pool() != nullptr) TheRouter()->pool()->ReleaseIdle();
+}
+
 // True if there is a router now.
 bool Start(const DriverTable& driver) {
   options::Options options;
@@ -148,7 +153,7 @@ bool Start(const DriverTable& driver) {
     SayRejected(rejection);
     return false;
   }
-  WatchForks();
+  if (options.test_without != options::Rule::kFork) WatchForks();
   if (StartRecorder(driver.path(), options)) std::atexit(AtExit);
   DriverFunctions functions;
   const auto lookup = [&driver](const char* name) {
@@ -159,6 +164,7 @@ bool Start(const DriverTable& driver) {
   const bool complete = functions.Fill(lookup, missing);
   if (!complete) recorder::Note(journal::NoteCode::kPassThrough, "the driver lacks a function that serving needs");
   new (router_place) Router(functions, complete, options);
+  if (options.test_without == options::Rule::kExit) std::atexit(CallAtExit);
   return true;
 }
 

@@ -38,7 +38,14 @@ SyncPoolOptions PoolOptions(const options::Options& options) {
   pool.pack = options.pack;
   pool.quarantine = !options.test_no_quarantine;
   pool.quarantine_limit_bytes = options.quarantine_limit;
+  pool.await_releases = options.test_without != options::Rule::kReleases;
   return pool;
+}
+
+// Without the rule for captures our calls are as unsafe as anyone's.
+DriverFunctions Functions(DriverFunctions driver, options::Rule without) {
+  if (without == options::Rule::kCapture) driver.cuThreadExchangeStreamCaptureMode = nullptr;
+  return driver;
 }
 
 }  // namespace
@@ -51,11 +58,13 @@ bool IsFatal(CUresult result) {
 }
 
 Router::Router(const DriverFunctions& driver, bool complete, const options::Options& options)
-    : driver_(driver),
+    : without_(options.test_without),
+      driver_(Functions(driver, without_)),
+      captures_(without_ == options::Rule::kCapture),
       barrier_(options.free_barrier),
       filler_(driver_, captures_, options.fill),
       helper_(driver_, captures_, *this),
-      memory_(driver_, helper_, std::chrono::milliseconds(options.sync_deadline_ms)),
+      memory_(driver_, helper_, LongestWait(options)),
       pool_mode_(options.mode == options::Mode::kPool),
       fill_deadline_(options.sync_deadline_ms) {
   if (complete && options.mode != options::Mode::kObserve) {
@@ -68,6 +77,20 @@ Router::Router(const DriverFunctions& driver, bool complete, const options::Opti
 }
 
 Place Router::Where() const {
+  if (without_ == options::Rule::kContextCheck) [[unlikely]]
+    return WhereItWas();
+  return AskWhere();
+}
+
+// For tests only: where the thread's last good call was, whatever has become of the context since.
+Place Router::WhereItWas() const {
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Place last;
+  const Place now = AskWhere();
+  if (now.valid()) last = now;
+  return last.valid() ? last : now;
+}
+
+Place Router::AskWhere() const {
   Place place;
   if (driver_.cuCtxGetCurrent == nullptr || driver_.cuCtxGetDevice == nullptr) return place;
   CUcontext context = nullptr;
@@ -87,6 +110,7 @@ bool Router::MayServeAnything(const Place& place) const {
 }
 
 void Router::PassThrough(CUresult reason) {
+  if (without_ == options::Rule::kPassThrough) return;
   if (pass_through_.exchange(true, std::memory_order_relaxed)) return;
   char text[96];
   std::snprintf(text, sizeof(text), "the driver reported error %d, after which nothing is served from the pool",
@@ -107,6 +131,7 @@ bool Router::Rescue::Again() {
   constexpr int kAttempts = 100;  // what goes back may be another thread's before it is ours
   SyncPool* const pool = router_.pool();
   if (pool == nullptr || router_.captures_.AnyOpen() || ++attempts_ > kAttempts) return false;
+  if (router_.without_ == options::Rule::kRescue) return false;
   bool gone_back = router_.GiveBackIdle(/*addresses_count=*/attempts_ == 1);
   // Whether another thread's release came before the call or after it is not known the first time.
   StreamPool* const streams = router_.streams_ != nullptr ? &router_.streams_->pool() : nullptr;
@@ -134,7 +159,7 @@ bool Router::RangeAllowed(CUdeviceptr address, std::size_t bytes) const {
     const std::size_t offset = address - block->address;
     return bytes <= room - offset;
   };
-  if (pool_ == nullptr || bytes == 0) return true;
+  if (pool_ == nullptr || bytes == 0 || without_ == options::Rule::kRange) return true;
   if (streams_ != nullptr && streams_->pool().Owns(address)) return inside(streams_->pool().Find(address));
   return !pool_->Owns(address) || inside(pool_->Find(address));
 }
@@ -228,7 +253,7 @@ std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t
   if (freed.status != FreeStatus::kFreed) {
     if (token.known) recorder::FreeFailed(token, CUDA_ERROR_INVALID_VALUE);
     if (freed.status == FreeStatus::kNotOurs) return std::nullopt;
-    return CUDA_ERROR_INVALID_VALUE;
+    return WrongFree();
   }
   exports_.Withdraw(address);
   RecordPoolState(freed.block.device);
@@ -238,6 +263,13 @@ std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t
   const bool full = freed.wants_barrier && !barrier_.never();
   if (full || barrier_.Needed(freed.block.context)) return SynchronizeForFree(freed.block.context);
   return CUDA_SUCCESS;
+}
+
+// What is wrong with the context comes first.
+CUresult Router::WrongFree() {
+  if (!passing_through()) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = SynchronizeForFree(Where().context);
+  return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
 Exposure Router::Expose(CUdeviceptr address, bool refuse_packed) {

@@ -221,6 +221,9 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   }
 
  private:
+  CUresult WrongFree();
+  Place AskWhere() const;
+  Place WhereItWas() const;
   bool MayServeAnything(const Place& place) const;
   bool BeginsLiveBlock(CUdeviceptr address) const;
   void NoteCacheInPoolMode(const recorder::Allocation& allocation);
@@ -250,6 +253,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   void StreamSegmentAllocated(int device, DeviceAddress address, std::size_t bytes) override;
   void StreamSegmentFreeing(int device, DeviceAddress address, std::size_t bytes) override;
 
+  const options::Rule without_;  // none, but in tests
   const DriverFunctions driver_;
   CaptureWatch captures_;
   FreeBarrier barrier_;

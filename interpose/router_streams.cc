@@ -81,7 +81,7 @@ CUresult Router::FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, cons
   }
   if (pool.Free(address, stream).status == StreamFreeStatus::kFreed) return CUDA_SUCCESS;
   if (token.known) recorder::FreeFailed(token, CUDA_ERROR_INVALID_VALUE);
-  return CUDA_ERROR_INVALID_VALUE;
+  return WrongFree();
 }
 
 std::optional<Router::StreamWait> Router::BeginStreamWait(HookId id, CUstream stream) {

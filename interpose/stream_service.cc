@@ -11,6 +11,7 @@ namespace {
 StreamPoolOptions PoolOptions(const options::Options& options) {
   StreamPoolOptions pool;
   pool.stream_rule = !options.test_no_stream_rule;
+  pool.await_releases = options.test_without != options::Rule::kReleases;
   return pool;
 }
 
@@ -31,7 +32,7 @@ StreamKind KindOf(CUstream stream) {
 StreamService::StreamService(const DriverFunctions& driver, const CaptureWatch& captures, SyncHelper& helper,
                              StreamPoolObserver* observer, const options::Options& options)
     : driver_(driver),
-      memory_(driver_, captures, helper, std::chrono::milliseconds(options.sync_deadline_ms)),
+      memory_(driver_, captures, helper, LongestWait(options)),
       pool_(memory_, observer, PoolOptions(options)) {}
 
 // ---- streams ----

@@ -20,6 +20,7 @@ CUcontext AsHandle(std::uint64_t context) { return reinterpret_cast<CUcontext>(c
 }  // namespace
 
 CUresult SyncHelper::Synchronize(std::uint64_t context, std::chrono::milliseconds deadline) {
+  if (deadline.count() == 0) return CUDA_ERROR_NOT_READY;
   const auto until = std::chrono::steady_clock::now() + deadline;
   std::unique_lock lock(mutex_);
   if (captures_.AnyOpen() || closed_.contains(context) || (!started_ && !StartThread())) return CUDA_ERROR_NOT_READY;

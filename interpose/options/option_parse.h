@@ -17,6 +17,20 @@ using Flag = bool;
 using Number = std::uint64_t;
 enum class Mode { kDefault, kPool, kObserve };
 enum class Barrier { kAuto, kAlways, kNever };
+// A rule of safety that tests switch off, to show that they would notice (docs/safety.md).
+enum class Rule {
+  kNone,
+  kWait,
+  kDeadline,
+  kRescue,
+  kReleases,
+  kContextCheck,
+  kPassThrough,
+  kCapture,
+  kRange,
+  kFork,
+  kExit
+};
 using Bytes = std::uint64_t;
 using Byte = std::int16_t;  // -1: off
 
@@ -56,6 +70,18 @@ inline bool Parse(std::string_view text, Range, Barrier* value, const char** rem
   if (text == "always") return *value = Barrier::kAlways, true;
   if (text == "never") return *value = Barrier::kNever, true;
   *remedy = "use auto, always or never";
+  return false;
+}
+
+inline bool Parse(std::string_view text, Range, Rule* value, const char** remedy) {
+  constexpr std::string_view kNames[] = {"none",         "wait",    "deadline", "rescue", "releases", "context-check",
+                                         "pass-through", "capture", "range",    "fork",   "exit"};
+  int number = 0;
+  for (const std::string_view name : kNames) {
+    if (text == name) return *value = static_cast<Rule>(number), true;
+    ++number;
+  }
+  *remedy = "use none, or a rule that docs/safety.md names";
   return false;
 }
 
@@ -143,7 +169,7 @@ inline bool ParseBytes(std::string_view text, Range range, std::uint64_t* value,
   return true;
 }
 
-enum class Kind { kText, kFlag, kNumber, kBytes, kByte, kMode, kBarrier };
+enum class Kind { kText, kFlag, kNumber, kBytes, kByte, kMode, kBarrier, kRule };
 
 struct Description {
   Kind kind;
@@ -229,6 +255,10 @@ inline bool Valid(const Description& description, std::string_view text, const c
     }
     case Kind::kBarrier: {
       Barrier value;
+      return Parse(text, description.range, &value, remedy);
+    }
+    case Kind::kRule: {
+      Rule value;
       return Parse(text, description.range, &value, remedy);
     }
   }

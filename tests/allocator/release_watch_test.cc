@@ -46,7 +46,8 @@ TEST(ReleaseWatch, WaitsNoLongerThanASecondOrSo) {
 
 class ReleasesTest : public ::testing::Test {
  protected:
-  ReleasesTest() : memory_({.capacity = 8 * kMiB}), pool_(memory_, nullptr, {}) {}
+  explicit ReleasesTest(SyncPoolOptions options = {})
+      : memory_({.capacity = 8 * kMiB}), pool_(memory_, nullptr, options) {}
 
   DeviceAddress Take(std::size_t bytes) { return pool_.Allocate(kContext, 0, bytes).block.address; }
 
@@ -65,6 +66,29 @@ TEST_F(ReleasesTest, ARequestWaitsForASegmentThatAnotherThreadIsGivingBack) {
   });
   EXPECT_EQ(pool_.ReleaseIdle(), 6 * kMiB);
   EXPECT_TRUE(request.get().result.ok());
+}
+
+// The rule off (docs/safety.md): the symptom is an out-of-memory that no native driver would report.
+SyncPoolOptions WithoutTheRule() {
+  SyncPoolOptions options;
+  options.await_releases = false;
+  return options;
+}
+
+class NoWatchTest : public ReleasesTest {
+ protected:
+  NoWatchTest() : ReleasesTest(WithoutTheRule()) {}
+};
+
+TEST_F(NoWatchTest, ARequestFailsForASegmentThatAnotherThreadIsGivingBack) {
+  pool_.Free(Take(6 * kMiB));
+  DriverResult result;
+  memory_.set_watcher([&](const FakeDeviceMemory::Call& call, bool after, DriverResult) {
+    if (call.operation != FakeDeviceMemory::Operation::kFree || after) return;
+    std::thread([&] { result = pool_.Allocate(kContext, 0, 4 * kMiB).result; }).join();
+  });
+  EXPECT_EQ(pool_.ReleaseIdle(), 6 * kMiB);
+  EXPECT_EQ(result, kDriverOutOfMemory);
 }
 
 TEST_F(ReleasesTest, SlabsWhoseBlocksAreAllFreedGoBackAfterAWait) {

@@ -30,6 +30,7 @@ TEST(Options, DefaultsAreValidAndHold) {
   EXPECT_EQ(options.event_memory, 256u << 20);
   EXPECT_EQ(options.quarantine_limit, 1u << 30);
   EXPECT_FALSE(options.test_no_quarantine);
+  EXPECT_EQ(options.test_without, Rule::kNone);
   EXPECT_EQ(options.fill, -1);
 }
 
@@ -64,6 +65,15 @@ TEST(Options, ValuesAreRead) {
   EXPECT_EQ(options.stack_depth, 20u);
   EXPECT_EQ(options.fill, 255);
   EXPECT_EQ(options.quarantine_limit, 3u << 20);
+}
+
+TEST(Options, ARuleIsNamed) {
+  Options options;
+  EXPECT_EQ(ParseFrom({{"CUHEAP_TEST_WITHOUT", "wait"}}, &options).variable, nullptr);
+  EXPECT_EQ(options.test_without, Rule::kWait);
+  EXPECT_EQ(ParseFrom({{"CUHEAP_TEST_WITHOUT", "exit"}}, &options).variable, nullptr);
+  EXPECT_EQ(options.test_without, Rule::kExit);
+  EXPECT_NE(ParseFrom({{"CUHEAP_TEST_WITHOUT", "everything"}}, &options).variable, nullptr);
 }
 
 TEST(Options, AnEmptyTextIsTheDefault) {

@@ -290,6 +290,8 @@ class Parser {
         return "default|pool|observe";
       case options::Kind::kBarrier:
         return "auto|always|never";
+      case options::Kind::kRule:
+        return "none|RULE";
       case options::Kind::kText:
         break;
     }

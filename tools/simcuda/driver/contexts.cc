@@ -114,8 +114,11 @@ CUresult impl::cuCtxGetCurrent(CUcontext* pctx) {
   return CUDA_SUCCESS;
 }
 
+// Unlike others its documentation has no note that it "may also return error codes from previous, asynchronous launches".
 CUresult impl::cuCtxGetDevice(CUdevice* device) {
-  SIMCUDA_CURRENT(context);
+  const Context* const context = CurrentContextOrNull();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context->active) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *device = context->device->ordinal;
   return CUDA_SUCCESS;
