@@ -62,6 +62,10 @@ CUresult ArraySide(CUarray handle, size_t x, size_t y, size_t z, const Copy& cop
   side->pitch = array->row_bytes();
   side->slice = array->slice_bytes();
   side->expected = Expected::kArray;
+  side->array = handle;
+  side->x = x;
+  side->y = y;
+  side->z = z;
   return CUDA_SUCCESS;
 }
 

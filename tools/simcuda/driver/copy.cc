@@ -139,18 +139,29 @@ CUDA_MEMCPY3D Describe(const Copy& copy) {
   const auto type = [](Expected expected) {
     return expected == Expected::kHost     ? CU_MEMORYTYPE_HOST
            : expected == Expected::kDevice ? CU_MEMORYTYPE_DEVICE
+           : expected == Expected::kArray  ? CU_MEMORYTYPE_ARRAY
                                            : CU_MEMORYTYPE_UNIFIED;
   };
   const auto height = [](const CopySide& side) { return side.pitch == 0 ? 0 : side.slice / side.pitch; };
   CUDA_MEMCPY3D params{};
   params.srcMemoryType = type(copy.from.expected);
   params.dstMemoryType = type(copy.to.expected);
-  if (params.srcMemoryType == CU_MEMORYTYPE_HOST) {
+  if (params.srcMemoryType == CU_MEMORYTYPE_ARRAY) {
+    params.srcArray = copy.from.array;
+    params.srcXInBytes = copy.from.x;
+    params.srcY = copy.from.y;
+    params.srcZ = copy.from.z;
+  } else if (params.srcMemoryType == CU_MEMORYTYPE_HOST) {
     params.srcHost = reinterpret_cast<const void*>(copy.from.address);
   } else {
     params.srcDevice = copy.from.address;
   }
-  if (params.dstMemoryType == CU_MEMORYTYPE_HOST) {
+  if (params.dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+    params.dstArray = copy.to.array;
+    params.dstXInBytes = copy.to.x;
+    params.dstY = copy.to.y;
+    params.dstZ = copy.to.z;
+  } else if (params.dstMemoryType == CU_MEMORYTYPE_HOST) {
     params.dstHost = reinterpret_cast<void*>(copy.to.address);
   } else {
     params.dstDevice = copy.to.address;

@@ -23,6 +23,8 @@ struct CopySide {
   size_t pitch = 0;  // bytes from row to row
   size_t slice = 0;  // bytes from plane to plane
   Expected expected = Expected::kAny;
+  CUarray array = nullptr;  // kArray: which, and where in it (x in bytes), as a graph's node tells it
+  size_t x = 0, y = 0, z = 0;
 };
 
 struct Copy {

@@ -1,6 +1,7 @@
 // cuDeviceGetAttribute. Texture and surface limits are those of the programming guide's table for capability 5.0 and
 // higher; a feature that the simulation lacks is reported as absent, so that programs take the road that works.
 #include <array>
+#include <cstring>
 
 #include "tools/simcuda/driver/cuda_api.h"
 #include "tools/simcuda/driver/device_table.h"
@@ -161,6 +162,10 @@ bool ModelAttribute(const DeviceModel& model, int ordinal, int attribute, int* v
       return true;
     case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
       *value = model.data_center ? 2 : (model.major == 8 || model.major == 12 ? 64 : 32);
+      return true;
+    // Of the cards that NVSwitch connects.
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+      *value = model.major >= 9 && model.data_center && std::strcmp(model.key, "h100-pcie") != 0;
       return true;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       *value = 1 + ordinal;

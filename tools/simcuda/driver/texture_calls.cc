@@ -124,8 +124,10 @@ CUresult impl::cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* pTexDesc, CUtexObjec
 CUresult impl::cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* pResViewDesc, CUtexObject texObject) {
   SIMCUDA_CURRENT(context);
   const auto found = All().textures.find(texObject);
-  if (pResViewDesc == nullptr || found == All().textures.end() || !found->second.view) return CUDA_ERROR_INVALID_VALUE;
-  *pResViewDesc = *found->second.view;
+  if (pResViewDesc == nullptr || found == All().textures.end()) return CUDA_ERROR_INVALID_VALUE;
+  const std::optional<CUDA_RESOURCE_VIEW_DESC>& view = found->second.view;
+  if (!view.has_value()) return CUDA_ERROR_INVALID_VALUE;
+  *pResViewDesc = *view;
   return CUDA_SUCCESS;
 }
 

@@ -73,6 +73,85 @@ CUresult impl::cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+// What prefetches and discards of a batch have in common. indexes: which operations a location is for; null for
+// discards.
+CUresult CheckBatch(const CUdeviceptr* dptrs, const size_t* sizes, size_t count, const CUmemLocation* locations,
+                    const size_t* indexes, size_t location_count, unsigned long long flags, bool located) {
+  if (dptrs == nullptr || sizes == nullptr || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    if (const CUresult result = ManagedRange(dptrs[i], sizes[i])) return result;
+  }
+  if (!located) return CUDA_SUCCESS;
+  if (locations == nullptr || indexes == nullptr || location_count == 0 || location_count > count || indexes[0] != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (size_t i = 0; i < location_count; ++i) {
+    if (indexes[i] >= count || (i > 0 && indexes[i] <= indexes[i - 1])) return CUDA_ERROR_INVALID_VALUE;
+    Device* device = nullptr;
+    if (locations[i].type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
+    if (const CUresult result = FindDevice(locations[i].id, &device)) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// "Reading from a discarded range will return an indeterminate value": it is another one than before.
+CUresult QueueDiscards(const std::shared_ptr<Stream>& stream, const CUdeviceptr* dptrs, const size_t* sizes,
+                       size_t count) {
+  Context* context = stream->context;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t address = dptrs[i];
+    const size_t bytes = sizes[i];
+    State::Get().engine.Enqueue(stream, NewWork("discard", [address, bytes, context] {
+                                  if (CheckAccess(*context, address, bytes)) FillBytes(address, 0xA5, bytes, false);
+                                  return Outcome::kDone;
+                                }));
+  }
+  return CUDA_SUCCESS;
+}
+
+// "The stream to enqueue the operations in. Must not be legacy NULL stream."
+CUresult BatchStream(CUstream handle, std::shared_ptr<Stream>* stream) {
+  if (const CUresult result = FindStream(handle, stream)) return result;
+  return (*stream)->legacy ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult impl::cuMemPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, CUmemLocation* prefetchLocs,
+                                       size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+                                       CUstream hStream) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = BatchStream(hStream, &stream)) return result;
+  if (const CUresult result =
+          CheckBatch(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, true)) {
+    return result;
+  }
+  State::Get().engine.Enqueue(stream, NewWork("prefetch", nullptr));
+  return CUDA_SUCCESS;
+}
+
+CUresult impl::cuMemDiscardBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, unsigned long long flags,
+                                      CUstream hStream) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = BatchStream(hStream, &stream)) return result;
+  if (const CUresult result = CheckBatch(dptrs, sizes, count, nullptr, nullptr, 0, flags, false)) return result;
+  return QueueDiscards(stream, dptrs, sizes, count);
+}
+
+CUresult impl::cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count,
+                                                 CUmemLocation* prefetchLocs, size_t* prefetchLocIdxs,
+                                                 size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = BatchStream(hStream, &stream)) return result;
+  if (const CUresult result =
+          CheckBatch(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, true)) {
+    return result;
+  }
+  return QueueDiscards(stream, dptrs, sizes, count);
+}
+
 // A program may call them whether or not a profiler is attached; none ever is.
 CUresult impl::cuProfilerStart() {
   SIMCUDA_CURRENT(context);

@@ -75,21 +75,6 @@ CUresult CheckProps(const CUmemAllocationProp* props, Device** device) {
   return FindDevice(props->location.id, device);
 }
 
-CUmemGenericAllocationHandle AddBlock(const std::shared_ptr<PhysicalBlock>& block) {
-  block->references = 1;
-  block->handle = Virtual().next_handle;
-  Virtual().next_handle += 64;
-  Virtual().blocks[block->handle] = block;
-  return block->handle;
-}
-
-void EndIfUnreferenced(const std::shared_ptr<PhysicalBlock>& block) {
-  if (block->references != 0 || block->mappings != 0) return;
-  if (!block->file) Virtual().devices[block->device->ordinal].Release(block->offset, block->bytes);
-  if (!block->imported) block->device->Refund(block->bytes);
-  Virtual().blocks.erase(block->handle);
-}
-
 // The mappings that tile [ptr, ptr + size) exactly; empty when they do not.
 std::vector<std::map<uint64_t, Mapping>::iterator> MappingsIn(CUdeviceptr ptr, size_t size) {
   std::vector<std::map<uint64_t, Mapping>::iterator> found;
@@ -120,6 +105,34 @@ bool Overlaps(CUdeviceptr ptr, size_t size) {
 }
 
 }  // namespace
+
+CUmemGenericAllocationHandle AddBlock(const std::shared_ptr<PhysicalBlock>& block) {
+  block->references = 1;
+  block->handle = Virtual().next_handle;
+  Virtual().next_handle += 64;
+  Virtual().blocks[block->handle] = block;
+  return block->handle;
+}
+
+void EndIfUnreferenced(const std::shared_ptr<PhysicalBlock>& block) {
+  if (block->references != 0 || block->mappings != 0) return;
+  if (block->multicast) {
+    // What is bound to the object goes free with it.
+    const std::shared_ptr<Multicast> multicast = std::move(block->multicast);
+    Virtual().blocks.erase(block->handle);
+    for (const auto& [device, bindings] : multicast->bound) {
+      for (const auto& [offset, bound] : bindings) {
+        if (bound.physical == nullptr) continue;
+        --bound.physical->mappings;
+        EndIfUnreferenced(bound.physical);
+      }
+    }
+    return;
+  }
+  if (!block->file) Virtual().devices[block->device->ordinal].Release(block->offset, block->bytes);
+  if (!block->imported) block->device->Refund(block->bytes);
+  Virtual().blocks.erase(block->handle);
+}
 
 CUresult impl::cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                              CUmemAllocationGranularity_flags option) {
@@ -221,8 +234,9 @@ CUresult impl::cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericA
   return CUDA_SUCCESS;
 }
 
-// "There is no guarantee that the contents of handle will be the same CUDA memory handle for the same given OS shareable
-// handle, or the same underlying allocation": here the same allocation keeps one handle and counts its references.
+// "There is no guarantee that the contents of handle will be the same CUDA memory handle for the same given OS
+// shareable handle, or the same underlying allocation": here the same allocation keeps one handle and counts its
+// references.
 CUresult impl::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
                                               CUmemAllocationHandleType shHandleType) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -270,12 +284,15 @@ CUresult impl::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGeneri
   const std::shared_ptr<PhysicalBlock>& block = found->second;
   if (size != block->bytes || !InReservation(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
   if (Overlaps(ptr, size)) return CUDA_ERROR_ALREADY_MAPPED;
+  if (block->multicast && block->multicast->devices.size() < block->multicast->team) return CUDA_ERROR_NOT_READY;
   // Inaccessible until cuMemSetAccess.
   const int descriptor =
       block->file ? block->file->descriptor() : Virtual().devices[block->device->ordinal].descriptor();
-  const long address =
-      syscall(SYS_mmap, ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, descriptor, block->offset);
-  if (static_cast<CUdeviceptr>(address) != ptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!block->multicast) {
+    const long address =
+        syscall(SYS_mmap, ptr, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, descriptor, block->offset);
+    if (static_cast<CUdeviceptr>(address) != ptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   ++block->mappings;
   Virtual().mappings[ptr] = {block, size, {}};
   State::Get().memory.AddVirtual(block->device, ptr, size)->freeing = true;  // no copy may touch it yet
@@ -315,7 +332,8 @@ CUresult impl::cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDes
     for (size_t i = 0; i < count; ++i) mapping->second.access[desc[i].location.id] = desc[i].flags;
     for (const auto& [device, flags] : mapping->second.access) readable |= flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
     syscall(SYS_mprotect, mapping->first, mapping->second.bytes, readable ? PROT_READ | PROT_WRITE : PROT_NONE);
-    State::Get().memory.Find(mapping->first)->freeing = !readable;
+    // No copy reads or writes through a multicast object.
+    State::Get().memory.Find(mapping->first)->freeing = !readable || mapping->second.physical->multicast != nullptr;
   }
   return CUDA_SUCCESS;
 }

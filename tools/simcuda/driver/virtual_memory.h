@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "tools/simcuda/driver/cuda_api.h"
 
 namespace simcuda {
 
 struct Device;
+struct PhysicalBlock;
 class SharedFile;
 
 // Physical memory of one device: ranges of one sparse file, so that it keeps its bytes when it is unmapped and mapped
@@ -29,6 +31,18 @@ class PhysicalMemory {
   std::map<uint64_t, size_t> free_;
 };
 
+// What cuMulticastCreate makes: memory of several devices behind one address. Only the books are kept: what a kernel
+// does through such an address, the multimem instructions alone say.
+struct Multicast {
+  struct Bound {
+    std::shared_ptr<PhysicalBlock> physical;  // null: a block of a memory pool
+    size_t bytes = 0;
+  };
+  unsigned team = 0;  // CUmulticastObjectProp::numDevices
+  std::set<int> devices;
+  std::map<int, std::map<size_t, Bound>> bound;  // by device and offset
+};
+
 // What cuMemCreate makes. It lives as long as handles or mappings refer to it.
 struct PhysicalBlock {
   CUmemGenericAllocationHandle handle = 0;
@@ -36,10 +50,11 @@ struct PhysicalBlock {
   CUmemAllocationProp props{};
   uint64_t offset = 0;
   size_t bytes = 0;
-  std::shared_ptr<SharedFile> file;  // of its own, if its handle may be shared or is another process's
-  bool imported = false;             // the process that made it is charged for it
-  unsigned references = 0;  // cuMemCreate and cuMemRetainAllocationHandle, less cuMemRelease
-  unsigned mappings = 0;
+  std::shared_ptr<SharedFile> file;      // of its own, if its handle may be shared or is another process's
+  bool imported = false;                 // the process that made it is charged for it
+  unsigned references = 0;               // cuMemCreate and cuMemRetainAllocationHandle, less cuMemRelease
+  unsigned mappings = 0;                 // and bindings to multicast objects
+  std::shared_ptr<Multicast> multicast;  // cuMulticastCreate: no memory of its own
 };
 
 struct Mapping {
@@ -47,6 +62,11 @@ struct Mapping {
   size_t bytes = 0;
   std::map<int, CUmemAccess_flags> access;  // by device ordinal
 };
+
+// A handle for a new block; one reference.
+CUmemGenericAllocationHandle AddBlock(const std::shared_ptr<PhysicalBlock>& block);
+// Ends the block if neither a handle nor a mapping nor a binding is left.
+void EndIfUnreferenced(const std::shared_ptr<PhysicalBlock>& block);
 
 struct VirtualMemory {
   std::map<int, PhysicalMemory> devices;

@@ -1,10 +1,14 @@
-// CUDA Runtime API, "Memory Management": copies of linear memory. Copies from and to arrays are not simulated.
+// CUDA Runtime API, "Memory Management": copies of linear memory, and of three dimensions (array_copy.cc has the
+// others).
+#include "tools/simcuda/runtime/array.h"
 #include "tools/simcuda/runtime/stream_variants.h"
 
-using cuheap::simcudart::NotSimulated;
+using cuheap::simcudart::DriverCalls;
+using cuheap::simcudart::ElementOf;
 using cuheap::simcudart::Runtime;
 using cuheap::simcudart::StreamCalls;
 using cuheap::simcudart::ToDevice;
+using cuheap::simcudart::ToDriver;
 using cuheap::simcudart::ToRuntime;
 
 namespace {
@@ -116,26 +120,45 @@ cudaError_t Copy2DAsync(const StreamCalls& calls, void* to, std::size_t to_pitch
   return ToRuntime(calls.Memcpy2DAsync(&copy, stream));
 }
 
+// One end of a three-dimensional copy: an array, or memory of the kind that the direction states.
+void PlaceArray(cudaArray_t array, CUmemorytype* type, CUarray* handle) {
+  if (array == nullptr) return;
+  *type = CU_MEMORYTYPE_ARRAY;
+  *handle = ToDriver(array);
+}
+
+// "If a CUDA array is participating in the copy, the extent is defined in terms of that array's elements. If no CUDA
+// array is participating in the copy then the extents are defined in elements of unsigned char." Positions count
+// elements of the object that they are in.
 cudaError_t Describe3D(CUDA_MEMCPY3D& copy, const cudaMemcpy3DParms* parameters) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
-  if (parameters->srcArray != nullptr || parameters->dstArray != nullptr) {
-    return NotSimulated("cudaMemcpy3D from or to an array");
-  }
+  const cudaPitchedPtr& from = parameters->srcPtr;
+  const cudaPitchedPtr& to = parameters->dstPtr;
+  // "Passing both an array and a pointer for one end is an error."
+  if ((parameters->srcArray != nullptr && from.ptr != nullptr) ||
+      (parameters->dstArray != nullptr && to.ptr != nullptr))
+    return cudaErrorInvalidValue;
   CUmemorytype from_type;
   CUmemorytype to_type;
   if (!Ends(parameters->kind, from_type, to_type)) return cudaErrorInvalidMemcpyDirection;
-  const cudaPitchedPtr& from = parameters->srcPtr;
-  const cudaPitchedPtr& to = parameters->dstPtr;
   Place(copy, from_type, from.ptr, from.pitch, to_type, to.ptr, to.pitch);
+  PlaceArray(parameters->srcArray, &copy.srcMemoryType, &copy.srcArray);
+  PlaceArray(parameters->dstArray, &copy.dstMemoryType, &copy.dstArray);
+  std::size_t from_element = 1, to_element = 1, row = 0;
+  const DriverCalls& driver = Runtime::Get().driver();
+  if (parameters->srcArray != nullptr && ElementOf(driver, parameters->srcArray, &from_element, &row) != CUDA_SUCCESS)
+    return cudaErrorInvalidValue;
+  if (parameters->dstArray != nullptr && ElementOf(driver, parameters->dstArray, &to_element, &row) != CUDA_SUCCESS)
+    return cudaErrorInvalidValue;
   copy.srcHeight = from.ysize;
   copy.dstHeight = to.ysize;
-  copy.srcXInBytes = parameters->srcPos.x;
+  copy.srcXInBytes = parameters->srcPos.x * from_element;
   copy.srcY = parameters->srcPos.y;
   copy.srcZ = parameters->srcPos.z;
-  copy.dstXInBytes = parameters->dstPos.x;
+  copy.dstXInBytes = parameters->dstPos.x * to_element;
   copy.dstY = parameters->dstPos.y;
   copy.dstZ = parameters->dstPos.z;
-  copy.WidthInBytes = parameters->extent.width;
+  copy.WidthInBytes = parameters->extent.width * (parameters->srcArray != nullptr ? from_element : to_element);
   copy.Height = parameters->extent.height;
   copy.Depth = parameters->extent.depth;
   return cudaSuccess;
