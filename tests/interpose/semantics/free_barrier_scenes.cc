@@ -104,28 +104,6 @@ void HostFunctionThenFree() {
 }
 const Scene host_function_then_free("host-function-then-free", "", HostFunctionThenFree);
 
-// Managed memory, written by the device, read by the host after a free: of another block, and with an idle one about.
-void ManagedThenFree() {
-  StartDevice();
-  const Kernels kernels;
-  for (const std::size_t bytes : kSizes) {
-    CUdeviceptr managed = 0;
-    Must("managed", cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
-    const CUdeviceptr block = Allocate(bytes);
-    Must("launch", kernels.Fill(nullptr, managed, 1024, 0x55));
-    Say("free", cuMemFree(block));
-    const auto* words = reinterpret_cast<volatile unsigned*>(managed);
-    Print("word %x", words[1023]);
-    Expect(words[1023] == 0x55, "the kernel complete after a free");
-    Must("launch", kernels.Fill(nullptr, managed, 1024, 0x56));
-    Say("free in stream order", cuMemFreeAsync(Allocate(bytes), nullptr));
-    Say("wait", cuCtxSynchronize());
-    Print("word %x", words[1023]);
-    Say("free managed", cuMemFree(managed));
-  }
-}
-const Scene managed_then_free("managed-then-free", "", ManagedThenFree);
-
 // Pinned memory freed while a copy into it is queued: natively cuMemFreeHost waits, and ours does nothing about it.
 void FreeHost() {
   StartDevice();

@@ -62,7 +62,7 @@ void ForkedChildren() {
   std::fflush(stdout);
   int refused = 0;
   int killed = 0;
-  constexpr int kChildren = 150;
+  constexpr int kChildren = 60;
   for (int i = 0; i < kChildren && killed == 0; ++i) {
     const pid_t child = fork();
     if (child == 0) {
