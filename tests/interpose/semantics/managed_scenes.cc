@@ -78,6 +78,9 @@ void Attach() {
   Say("attach to the host", cuStreamAttachMemAsync(stream, Device(memory), 0, CU_MEM_ATTACH_HOST));
   Say("attach to all", cuStreamAttachMemAsync(stream, Device(memory), 0, CU_MEM_ATTACH_GLOBAL));
   Say("wait", cuStreamSynchronize(stream));
+  Say("to the null stream", cuStreamAttachMemAsync(nullptr, Device(memory), 0, CU_MEM_ATTACH_SINGLE));
+  Say("a part", cuStreamAttachMemAsync(stream, Device(memory), 1024, CU_MEM_ATTACH_GLOBAL));
+  Say("inside", cuStreamAttachMemAsync(stream, Device(memory) + 64, 0, CU_MEM_ATTACH_GLOBAL));
   const CUdeviceptr block = Allocate(4096);
   Say("attach a block", cuStreamAttachMemAsync(stream, block, 0, CU_MEM_ATTACH_GLOBAL));
   CUdeviceptr none = 0;
@@ -104,6 +107,12 @@ void PrefetchAndAdvise() {
   Print("word %u", memory[5]);
   Say("advise", cuMemAdvise(Device(memory), 4 * kMiB, CU_MEM_ADVISE_SET_READ_MOSTLY, device));
   Say("advise", cuMemAdvise(Device(memory), 4 * kMiB, CU_MEM_ADVISE_UNSET_READ_MOSTLY, device));
+  CUmemLocation nowhere = {};
+  Say("advise nowhere", cuMemAdvise(Device(memory), 4 * kMiB, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, nowhere));
+  device.id = 4711;
+  Say("no such device", cuMemAdvise(Device(memory), 4 * kMiB, CU_MEM_ADVISE_SET_ACCESSED_BY, device));
+  Say("no such device", cuMemPrefetchAsync(Device(memory), 4 * kMiB, device, 0, stream));
+  device.id = 0;
   // A block of the pool is no managed memory, whoever made it.
   Say("prefetch a block", cuMemPrefetchAsync(block, 4 * kMiB, device, 0, stream));
   Say("advise a block", cuMemAdvise(block, 4 * kMiB, CU_MEM_ADVISE_SET_READ_MOSTLY, device));

@@ -28,36 +28,73 @@ CUresult QueuePrefetch(CUdeviceptr ptr, size_t count, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-bool KnownAdvice(CUmem_advise advice) {
-  return advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+// A place that memory can be at. Errors: INVALID_DEVICE, INVALID_VALUE (no such kind of place).
+CUresult CheckPlace(const CUmemLocation& place) {
+  Device* device = nullptr;
+  switch (place.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return FindDevice(place.id, &device);
+    case CU_MEM_LOCATION_TYPE_HOST:  // "id will be ignored"
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+      return CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return place.id >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUmemLocation PlaceOf(CUdevice device) {
+  CUmemLocation place = {};
+  place.type = device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
+  place.id = device == CU_DEVICE_CPU ? 0 : device;
+  return place;
+}
+
+// Advice changes nothing here: managed memory is host memory.
+CUresult Advise(CUdeviceptr ptr, size_t count, CUmem_advise advice, const CUmemLocation& place) {
+  switch (advice) {
+    case CU_MEM_ADVISE_SET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+      break;  // "the argument device is ignored for this advice"
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+      if (const CUresult result = CheckPlace(place)) return result;
+      break;
+    case CU_MEM_ADVISE_SET_ACCESSED_BY:
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+      // "location must be a device or the host": a NUMA node is an error.
+      if (place.type != CU_MEM_LOCATION_TYPE_DEVICE && place.type != CU_MEM_LOCATION_TYPE_HOST) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      if (const CUresult result = CheckPlace(place)) return result;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return ManagedRange(ptr, count);
 }
 
 }  // namespace
 
 CUresult impl::cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
-  Device* device = nullptr;
-  if (dstDevice != CU_DEVICE_CPU) {
-    if (const CUresult result = FindDevice(dstDevice, &device)) return result;
-  }
+  if (const CUresult result = CheckPlace(PlaceOf(dstDevice))) return result;
   return QueuePrefetch(devPtr, count, hStream);
 }
 
 CUresult impl::cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                                      CUstream hStream) {
-  Device* device = nullptr;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-    if (const CUresult result = FindDevice(location.id, &device)) return result;
-  }
+  if (const CUresult result = CheckPlace(location)) return result;
   return QueuePrefetch(devPtr, count, hStream);
 }
 
-CUresult impl::cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice) {
-  return KnownAdvice(advice) ? ManagedRange(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
+CUresult impl::cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
+  return Advise(devPtr, count, advice, PlaceOf(device));
 }
 
-CUresult impl::cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation) {
-  return KnownAdvice(advice) ? ManagedRange(devPtr, count) : CUDA_ERROR_INVALID_VALUE;
+CUresult impl::cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
+  return Advise(devPtr, count, advice, location);
 }
 
 CUresult impl::cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
@@ -69,6 +106,8 @@ CUresult impl::cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  // "The NULL stream is a virtual global stream and not a specific stream": nothing can be attached to it alone.
+  if (flags == CU_MEM_ATTACH_SINGLE && stream->legacy) return CUDA_ERROR_INVALID_VALUE;
   State::Get().engine.Enqueue(stream, NewWork("attach", nullptr));
   return CUDA_SUCCESS;
 }
@@ -89,9 +128,7 @@ CUresult CheckBatch(const CUdeviceptr* dptrs, const size_t* sizes, size_t count,
   }
   for (size_t i = 0; i < location_count; ++i) {
     if (indexes[i] >= count || (i > 0 && indexes[i] <= indexes[i - 1])) return CUDA_ERROR_INVALID_VALUE;
-    Device* device = nullptr;
-    if (locations[i].type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
-    if (const CUresult result = FindDevice(locations[i].id, &device)) return result;
+    if (const CUresult result = CheckPlace(locations[i])) return result;
   }
   return CUDA_SUCCESS;
 }
