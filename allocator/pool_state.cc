@@ -228,14 +228,19 @@ FreeOutcome PoolState::Free(DeviceAddress address) {
     if (!segment->packed()) context->cache.Insert(segment);
   } else {
     Mutate(segment, [&] { segment->Quarantine(index); });
-    if (segment->packed()) {
-      context->quarantine.PushBlock(segment, index, clock_.Stamp());
-    } else {
-      context->quarantine.PushSegment(segment, clock_.Stamp());
-    }
+    PushIntoQuarantine(segment, index);
     outcome.wants_barrier = context->usage.quarantined > options_.quarantine_limit_bytes;
   }
   return outcome;
+}
+
+void PoolState::PushIntoQuarantine(Segment* segment, std::uint32_t index) {
+  Quarantine& quarantine = segment->context->quarantine;
+  if (segment->packed()) {
+    quarantine.PushBlock(segment, index, clock_.Stamp());
+  } else {
+    quarantine.PushSegment(segment, clock_.Stamp());
+  }
 }
 
 std::optional<PoolBlock> PoolState::Find(DeviceAddress address) const {
@@ -260,6 +265,38 @@ std::optional<PoolBlock> PoolState::Export(DeviceAddress address) {
   Segment* segment = map_.Find(address);
   segment->Export(segment->IndexOf(address));
   return block;
+}
+
+std::uint64_t PoolState::PinForNow(DeviceAddress address) {
+  const std::optional<PoolBlock> block = Find(address);
+  if (!block.has_value() || block->address != address) return 0;
+  Segment* segment = map_.Find(address);
+  const std::uint32_t index = segment->IndexOf(address);
+  if (segment->block(index).pinned) return 0;
+  segment->Pin(index);
+  return block->incarnation;
+}
+
+bool PoolState::Unpin(DeviceAddress address, std::uint64_t incarnation) {
+  Segment* segment = map_.Find(address);
+  if (segment == nullptr) return false;
+  const std::uint32_t index = segment->IndexOf(address);
+  if (index == segment->capacity() || segment->BlockAddress(index) != address) return false;
+  const BlockRecord& record = segment->block(index);
+  if (record.incarnation != incarnation) return false;
+  if (record.state == BlockState::kLive) {
+    segment->Pin(index, false);
+    return true;
+  }
+  if (record.state != BlockState::kPinned) return false;
+  Mutate(segment, [&] { segment->Unpin(index); });
+  if (options_.quarantine) {
+    PushIntoQuarantine(segment, index);
+  } else {
+    Mutate(segment, [&] { segment->MakeReady(index); });
+    if (!segment->packed()) segment->context->cache.Insert(segment);
+  }
+  return true;
 }
 
 std::optional<PoolBlock> PoolState::Disown(DeviceAddress address, std::vector<SegmentNotice>* dropped) {

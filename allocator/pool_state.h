@@ -103,6 +103,8 @@ class PoolState {
   bool Owns(DeviceAddress address) const { return map_.Find(address) != nullptr; }
   bool Pin(DeviceAddress address);
   std::optional<PoolBlock> Export(DeviceAddress address);
+  std::uint64_t PinForNow(DeviceAddress address);
+  bool Unpin(DeviceAddress address, std::uint64_t incarnation);
   std::optional<PoolBlock> Disown(DeviceAddress address, std::vector<SegmentNotice>* dropped);
 
   void ContextSeen(ContextId context) { clock_.Register(context); }
@@ -144,6 +146,7 @@ class PoolState {
   template <class Change>
   void Mutate(Segment* segment, Change change);
   PoolBlock TakeFrom(Segment* segment, std::size_t requested);
+  void PushIntoQuarantine(Segment* segment, std::uint32_t index);
   PoolBlock Describe(const Segment& segment, std::uint32_t index) const;
   void DrainContext(PoolContext* context);
   void Link(Segment* segment, PoolContext* context);

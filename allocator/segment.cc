@@ -105,6 +105,15 @@ void Segment::MakePinned(std::uint32_t index) {
   ++pinned_;
 }
 
+void Segment::Unpin(std::uint32_t index) {
+  BlockRecord& record = blocks_.get()[index];
+  assert(record.state == BlockState::kPinned);
+  record.state = BlockState::kQuarantined;
+  record.pinned = false;
+  --pinned_;
+  ++quarantined_;
+}
+
 void Segment::MakeReady(std::uint32_t index) {
   BlockRecord& record = blocks_.get()[index];
   assert(record.state == BlockState::kLive || record.state == BlockState::kQuarantined);

@@ -10,7 +10,8 @@
 //
 //              Take                 Quarantine              MakeReady
 //     ready ----------> live ---------------------> quarantined ----------> ready
-//       ^                |  \------ MakePinned ---> pinned (for ever)
+//       ^                |  \------ MakePinned ---> pinned ----------> quarantined
+//       |                |                                 Unpin
 //       |                |
 //       +-- MakeReady ---+   (only with quarantine off)
 //
@@ -105,10 +106,12 @@ class Segment {
   // Takes a ready block, the one freed last if there is one. REQUIRES: ready() > 0.
   std::uint32_t Take(std::size_t requested, std::uint64_t incarnation);
   // REQUIRES: the block is live.
-  void Pin(std::uint32_t index) { blocks_.get()[index].pinned = true; }
+  void Pin(std::uint32_t index, bool pinned = true) { blocks_.get()[index].pinned = pinned; }
   void Export(std::uint32_t index) { blocks_.get()[index].exported = true; }
   void Quarantine(std::uint32_t index);
   void MakePinned(std::uint32_t index);
+  // REQUIRES: the block is pinned.
+  void Unpin(std::uint32_t index);
   // Ready, or retired if it was exported. REQUIRES: the block is live or quarantined.
   void MakeReady(std::uint32_t index);
 

@@ -255,6 +255,16 @@ void StreamArena::Free(StreamBlock* block, StreamLane* lane) {
     Count(State::kPinned, block->bytes, true);
     return;
   }
+  BecomeFree(block, lane);
+}
+
+void StreamArena::Unpin(StreamBlock* block, StreamLane* lane) {
+  Count(State::kPinned, block->bytes, false);
+  block->pin = false;
+  BecomeFree(block, lane);
+}
+
+void StreamArena::BecomeFree(StreamBlock* block, StreamLane* lane) {
   block->dirty_begin = block->address;
   block->dirty_end = block->end();
   if (!stream_rule_) {
@@ -517,6 +527,14 @@ StreamBlock* StreamArena::FindLive(DeviceAddress address) const {
   if (!place.has_value()) return nullptr;
   StreamBlock* block = live_->Find(region->base + *place * kStreamGranule);
   return block != nullptr && address - block->address < block->requested ? block : nullptr;
+}
+
+StreamBlock* StreamArena::FindPinned(DeviceAddress address) const {
+  StreamRegion* region = FindRegion(address);
+  if (region == nullptr) return nullptr;
+  StreamBlock* block = region->first;
+  while (block != nullptr && block->address < address) block = block->next;
+  return block != nullptr && block->address == address && block->state == State::kPinned ? block : nullptr;
 }
 
 const char* StreamArena::CheckInvariants() const {

@@ -158,6 +158,11 @@ class StreamArena {
   // null: a synchronous free.
   void Free(StreamBlock* block, StreamLane* lane);
 
+  // A block that was freed while it was pinned is freed now, as Free does.
+  void Unpin(StreamBlock* block, StreamLane* lane);
+  // The pinned block that begins at the address, or null.
+  StreamBlock* FindPinned(DeviceAddress address) const;
+
   // Frees that are proven by now become clean.
   void Drain();
   // Lanes whose streams have unproven frees here.
@@ -213,6 +218,7 @@ class StreamArena {
   void Settle(StreamBlock* block);
   void MergeClean(StreamRegion* region);
   void PutGap(StreamBlock* block);
+  void BecomeFree(StreamBlock* block, StreamLane* lane);
   StreamBlock* MakeLive(StreamBlock* block, std::size_t requested, std::uint64_t incarnation);
   StreamBlock* Carve(StreamBlock* free, DeviceAddress from, std::size_t bytes, bool merge_rest = true);
   static std::size_t UsableBefore(const StreamBlock& gap, const StreamLane* lane);

@@ -151,16 +151,51 @@ std::optional<StreamPoolBlock> StreamBooks::Find(DeviceAddress address) const {
   return std::nullopt;
 }
 
-bool StreamBooks::Pin(DeviceAddress address) {
+StreamBlock* StreamBooks::FindBlock(DeviceAddress address, bool live) const {
   for (const auto& [id, pool] : pools_) {
     for (const StreamArena* arena : {&pool->small, &pool->large}) {
-      StreamBlock* block = arena->FindLive(address);
-      if (block == nullptr) continue;
-      block->pin = true;
-      return true;
+      if (StreamBlock* block = live ? arena->FindLive(address) : arena->FindPinned(address)) return block;
     }
   }
-  return false;
+  return nullptr;
+}
+
+bool StreamBooks::Pin(DeviceAddress address) {
+  StreamBlock* block = FindBlock(address, true);
+  if (block == nullptr) return false;
+  return block->pin = true;
+}
+
+std::uint64_t StreamBooks::PinForNow(DeviceAddress address) {
+  StreamBlock* block = FindBlock(address, true);
+  if (block == nullptr || block->address != address || block->pin) return 0;
+  block->pin = true;
+  return block->incarnation;
+}
+
+bool StreamBooks::Unpin(DeviceAddress address, std::uint64_t incarnation, ContextId context) {
+  if (StreamBlock* live = FindBlock(address, true)) {
+    if (live->address != address || live->incarnation != incarnation) return false;
+    live->pin = false;
+    return true;
+  }
+  StreamBlock* block = FindBlock(address, false);
+  if (block == nullptr || block->incarnation != incarnation) return false;
+  StreamArena& arena = *block->region->arena;
+  if (context == 0) {
+    arena.Unpin(block, nullptr);
+    return true;
+  }
+  // A stream of no program, dead from the start: only the end of a synchronisation of the context proves what is freed
+  // in it. The driver's ids count from 1, so they never come here.
+  StreamRef nobody;
+  nobody.id = ~context;
+  nobody.context = context;
+  StreamState* stream = Stream(nobody);
+  stream->alive = false;
+  stream->last_free = ++point_;
+  arena.Unpin(block, arena.Lane(stream));
+  return true;
 }
 
 // ---- streams ----

@@ -103,6 +103,8 @@ class StreamBooks {
   std::optional<StreamPoolBlock> Find(DeviceAddress address) const;
   bool Owns(DeviceAddress address) const;
   bool Pin(DeviceAddress address);
+  std::uint64_t PinForNow(DeviceAddress address);
+  bool Unpin(DeviceAddress address, std::uint64_t incarnation, ContextId context);
 
   // ---- streams ----
   StreamState* Stream(const StreamRef& ref);
@@ -136,6 +138,7 @@ class StreamBooks {
 
  private:
   StreamPoolBlock Describe(const StreamBlock& block) const;
+  StreamBlock* FindBlock(DeviceAddress address, bool live) const;
 
   const StreamPoolOptions options_;
   BlockTable<StreamBlock> live_;

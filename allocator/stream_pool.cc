@@ -86,6 +86,16 @@ bool StreamPool::Pin(DeviceAddress address) {
   return impl_->Locked([&](StreamBooks& books) { return books.Pin(address); });
 }
 
+std::uint64_t StreamPool::PinForNow(DeviceAddress address) {
+  if (impl_->disabled()) return 0;
+  return impl_->Locked([&](StreamBooks& books) { return books.PinForNow(address); });
+}
+
+bool StreamPool::Unpin(DeviceAddress address, std::uint64_t incarnation, ContextId context) {
+  if (impl_->disabled()) return false;
+  return impl_->Locked([&](StreamBooks& books) { return books.Unpin(address, incarnation, context); });
+}
+
 std::uint64_t StreamPool::BeginSynchronize() const {
   if (impl_->disabled()) return 0;
   return impl_->Locked([](StreamBooks& books) { return books.Point(); });

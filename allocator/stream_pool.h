@@ -88,6 +88,14 @@ class StreamPool {
   // The block's memory is never used again once it is freed. False if no live block contains the address.
   bool Pin(DeviceAddress address);
 
+  // The same until Unpin names the block that begins at the address by what this returned, its incarnation. 0: no live
+  // block begins there, or it is pinned for good.
+  std::uint64_t PinForNow(DeviceAddress address);
+  // What was freed meanwhile may be used again once a synchronisation of the context that begins from now on has
+  // completed; at once if the context is 0: what could use it is known to be over. Makes no driver call. False if the
+  // block is gone.
+  bool Unpin(DeviceAddress address, std::uint64_t incarnation, ContextId context);
+
   // ---- what the program's calls prove ----
 
   // Before a synchronisation of the program begins: what to give to its end.

@@ -302,6 +302,16 @@ std::optional<PoolBlock> SyncPool::Export(DeviceAddress address) {
   return impl_->Locked([&](PoolState& state) { return state.Export(address); });
 }
 
+std::uint64_t SyncPool::PinForNow(DeviceAddress address) {
+  if (impl_->disabled()) return 0;
+  return impl_->Locked([&](PoolState& state) { return state.PinForNow(address); });
+}
+
+bool SyncPool::Unpin(DeviceAddress address, std::uint64_t incarnation) {
+  if (impl_->disabled()) return false;
+  return impl_->Locked([&](PoolState& state) { return state.Unpin(address, incarnation); });
+}
+
 std::optional<PoolBlock> SyncPool::Disown(DeviceAddress address) {
   return impl_->disabled() ? std::nullopt : impl_->Disown(address);
 }

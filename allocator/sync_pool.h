@@ -122,6 +122,13 @@ class SyncPool {
   // now; empty if no live packed block contains the address.
   std::optional<PoolBlock> Export(DeviceAddress address);
 
+  // The same for uses whose end will be told (a graph that was captured meanwhile): Pin until Unpin names the block that
+  // begins at `address` by what this returned, its incarnation. 0: no live block begins there, or it is pinned for good.
+  std::uint64_t PinForNow(DeviceAddress address);
+  // A block freed meanwhile is treated as if it were freed now: it waits in quarantine. Makes no driver call. False if
+  // the block is gone, or somebody else's by now.
+  bool Unpin(DeviceAddress address, std::uint64_t incarnation);
+
   // Takes the live, dedicated block that begins at `address` out of the pool: its memory is the caller's, who forwards
   // the program's free to the driver (an exported block is released with a real free). SegmentFreeing is called. Empty
   // if no such block begins there or it is packed.

@@ -70,7 +70,7 @@ struct SyncPoolStats {
   std::size_t requested = 0;    // live blocks, as requested
   std::size_t quarantined = 0;  // freed, not yet proven unused (block_bytes)
   std::size_t ready = 0;        // reusable now
-  std::size_t pinned = 0;       // freed by the program, but pinned or exported: never reusable
+  std::size_t pinned = 0;       // freed by the program, but pinned or exported: not reusable
   std::size_t tail = 0;         // ends of slabs that are too short for a block
   std::size_t reserved_peak = 0;
   std::size_t active_peak = 0;

@@ -43,6 +43,8 @@ namespace cuheap {
   REQUIRED(cuMemAlloc_v2)                           \
   REQUIRED(cuMemFree_v2)                            \
   OPTIONAL(cuStreamIsCapturing)                     \
+  OPTIONAL(cuUserObjectCreate)                      \
+  OPTIONAL(cuGraphRetainUserObject)                 \
   OPTIONAL(cuThreadExchangeStreamCaptureMode)       \
   OPTIONAL(cuDevicePrimaryCtxGetState)              \
   OPTIONAL(cuDeviceGetName)                         \

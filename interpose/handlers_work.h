@@ -65,20 +65,31 @@ inline CaptureWatch::Key CaptureKey(HookId id, CUstream stream) {
   return {AsNumber(stream), 0};
 }
 
+// The graph that a capture is begun into, if the call names one.
+template <class... Rest>
+std::uint64_t GraphOfBegin(CUgraph graph, Rest...) {
+  return AsNumber(graph);
+}
+template <class... Rest>
+std::uint64_t GraphOfBegin(Rest...) {
+  return 0;
+}
+
 template <>
 struct Handler<Effect::kBeginCapture> {
   template <class Real, class... Rest>
   static CUresult Call(Router& router, HookId id, Real real, CUstream stream, Rest... rest) {
     // Counted as open before it is: nothing of ours may run between the driver's begin and our knowing of it.
     const CaptureWatch::Key key = CaptureKey(id, stream);
-    router.captures().Begun(key);
+    router.captures().Begun(key, GraphOfBegin(rest...));
     const CUresult result = router.Forward(real, stream, rest...);
     if (result != CUDA_SUCCESS) {
       router.captures().Ended(key);
     } else {
-      recorder::Note(
-          journal::NoteCode::kCapture,
-          "streams were captured: meanwhile nothing was served from the pool, and blocks freed then are kept");
+      recorder::Note(journal::NoteCode::kCapture,
+                     "streams were captured: meanwhile nothing was served from the pool, and blocks freed then are "
+                     "kept as long as the "
+                     "graphs");
     }
     return result;
   }
@@ -94,7 +105,8 @@ struct Handler<Effect::kEndCapture> {
       CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
       over = router.CaptureStatus(id, stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE;
     }
-    if (over) router.captures().Ended(CaptureKey(id, stream));
+    if (over)
+      router.CaptureOver(CaptureKey(id, stream), result, result == CUDA_SUCCESS && graph != nullptr ? *graph : nullptr);
     return result;
   }
 };

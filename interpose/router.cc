@@ -66,6 +66,7 @@ Router::Router(const DriverFunctions& driver, bool complete, const options::Opti
       helper_(driver_, captures_, *this),
       memory_(driver_, helper_, LongestWait(options)),
       pool_mode_(options.mode == options::Mode::kPool),
+      pin_captured_(!options.test_no_capture_pins),
       fill_deadline_(options.sync_deadline_ms) {
   if (complete && options.mode != options::Mode::kObserve) {
     pool_ = std::make_unique<SyncPool>(memory_, static_cast<SyncPoolObserver*>(this), PoolOptions(options));
@@ -73,6 +74,7 @@ Router::Router(const DriverFunctions& driver, bool complete, const options::Opti
       streams_ =
           std::make_unique<StreamService>(driver_, captures_, helper_, static_cast<StreamPoolObserver*>(this), options);
     }
+    held_.Use(pool_.get(), streams_ != nullptr ? &streams_->pool() : nullptr);
   }
 }
 
@@ -137,6 +139,16 @@ bool Router::Rescue::Again() {
   StreamPool* const streams = router_.streams_ != nullptr ? &router_.streams_->pool() : nullptr;
   if (!gone_back) gone_back = pool->releases().ChangedSince(releases_);
   if (!gone_back && streams != nullptr) gone_back = streams->releases().ChangedSince(stream_releases_);
+  if (!gone_back && !unpinned_) {
+    // Natively what was freed during a capture is the device's, whatever graphs there are.
+    unpinned_ = true;
+    if (router_.held_.ReleaseAll() != 0) {
+      recorder::Note(
+          journal::NoteCode::kCapture,
+          "the device ran out of memory: what was freed during captures was given up, as natively it is at once");
+      gone_back = router_.GiveBackIdle(/*addresses_count=*/false);
+    }
+  }
   if (!gone_back && !waited_ && !router_.passing_through()) {
     waited_ = true;
     gone_back = pool->ReleaseAfterWaiting(std::nullopt) != 0;
@@ -147,7 +159,7 @@ bool Router::Rescue::Again() {
 }
 
 std::size_t Router::IdleBytes(int device) const {
-  return (pool_ != nullptr ? pool_->IdleBytes(device) + pool_->WaitingBytes(device) : 0) +
+  return (pool_ != nullptr ? pool_->IdleBytes(device) + pool_->WaitingBytes(device) + held_.Bytes(device) : 0) +
          (streams_ != nullptr ? streams_->pool().IdleBytes(device) : 0);
 }
 
@@ -245,11 +257,23 @@ std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t
     if (place.result != CUDA_SUCCESS) return place.result;
     if (place.context == 0) return CUDA_ERROR_INVALID_CONTEXT;
   }
+  std::uint64_t pinned = 0;
+  if (captures_.AnyOpen() && BeginsLiveBlock(address)) {
+    const std::optional<PoolBlock> block = pool_->Find(address);
+    if (may_wait && block) {
+      if (const CUresult verdict = AskForFreeDuringCapture(block->context); verdict != CUDA_SUCCESS) return verdict;
+    }
+    // What was captured with this address may be replayed as long as the graph lives.
+    if (pin_captured_) pinned = pool_->PinForNow(address);
+  }
   // Recorded first: once the pool has it, another thread may be given the address.
   const recorder::FreeToken token = Freeing(address, stream, journal::AllocationKind::kNone);
-  // What was captured with this address may be replayed as long as the graph lives.
-  if (captures_.AnyOpen() && BeginsLiveBlock(address)) pool_->Pin(address);
   const FreeOutcome freed = pool_->Free(address);
+  if (pinned != 0 && freed.status == FreeStatus::kFreed) {
+    captures_.Hold(held_.Hold(freed.block));
+  } else if (pinned != 0) {
+    pool_->Unpin(address, pinned);  // another thread was faster
+  }
   if (freed.status != FreeStatus::kFreed) {
     if (token.known) recorder::FreeFailed(token, CUDA_ERROR_INVALID_VALUE);
     if (freed.status == FreeStatus::kNotOurs) return std::nullopt;
@@ -389,6 +413,7 @@ void Router::ContextWent(std::uint64_t context, bool gone) {
   exposed_.ContextDestroyed(context);
   exports_.ContextDestroyed(context);
   imports_.ContextDestroyed(context);
+  held_.ContextGone(context);
   contexts_.Gone(context);
   filler_.ContextGone(context);
 }

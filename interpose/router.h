@@ -19,6 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "allocator/sync_pool.h"
 #include "interpose/block_filler.h"
@@ -30,6 +31,7 @@
 #include "interpose/exposed_book.h"
 #include "interpose/free_barrier.h"
 #include "interpose/graphics_book.h"
+#include "interpose/held_blocks.h"
 #include "interpose/hook_list.h"
 #include "interpose/import_book.h"
 #include "interpose/options/option_parse.h"
@@ -108,6 +110,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
     Router& router_;
     int attempts_ = 0;
     bool waited_ = false;
+    bool unpinned_ = false;
     // Seen before the last try, in either pool.
     std::uint64_t releases_ = 0;
     std::uint64_t stream_releases_ = 0;
@@ -170,6 +173,10 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   // What the driver says of such a range where blocks are its own: what is wrong with the context comes first.
   CUresult RefuseRange() const;
 
+  // A capture of the program is over with `result`, and gave `graph` out: what was freed meanwhile is kept as long as
+  // that graph, or the one that it was begun into. See Note [As long as the graph].
+  void CaptureOver(CaptureWatch::Key key, CUresult result, CUgraph graph);
+
   // What the pools could give back to the device now, in bytes.
   std::size_t IdleBytes(int device) const;
 
@@ -226,6 +233,9 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   Place WhereItWas() const;
   bool MayServeAnything(const Place& place) const;
   bool BeginsLiveBlock(CUdeviceptr address) const;
+  // What the driver would say to a cuMemFree of the calling thread while captures are open, and the wait that it makes.
+  CUresult AskForFreeDuringCapture(std::uint64_t context);
+  void KeepForGraph(CUgraph graph, std::vector<CaptureWatch::Pin> pins);
   void NoteCacheInPoolMode(const recorder::Allocation& allocation);
   CUresult FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, const StreamRef* stream);
   void TrimStreamPools();
@@ -264,11 +274,13 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
   ExposedBook exposed_;
   ExportTable exports_;
   BlockFiller filler_;
+  HeldBlocks held_;
   SyncHelper helper_;
   DriverMemory memory_;
   std::unique_ptr<SyncPool> pool_;
   std::unique_ptr<StreamService> streams_;
   const bool pool_mode_;
+  const bool pin_captured_;
   const std::chrono::milliseconds fill_deadline_;
   std::atomic<bool> cache_noted_{false};
   std::atomic<std::uint64_t> stream_reserved_[64] = {};  // bytes, by device

@@ -55,6 +55,9 @@ std::optional<CUresult> Router::FreeStreamBlockNow(CUdeviceptr address) {
   const Place place = Where();
   if (place.result != CUDA_SUCCESS) return place.result;
   if (place.context == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (captures_.AnyOpen() && streams_->pool().Find(address)) {
+    if (const CUresult verdict = AskForFreeDuringCapture(place.context); verdict != CUDA_SUCCESS) return verdict;
+  }
   const CUresult result = FreeStreamBlock(address, 0, nullptr);
   // No wait otherwise: "this API will not perform any implicit synchronization when the pointer was allocated with
   // cuMemAllocAsync". Source: CUDA Driver API, cuMemFree.
@@ -66,10 +69,7 @@ CUresult Router::FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, cons
   // Recorded first: once the pool has it, another thread may be given the address.
   const recorder::FreeToken token = Freeing(address, handle, journal::AllocationKind::kNone);
   // What was captured with this address may be replayed as long as the graph lives.
-  if (captures_.AnyOpen()) {
-    const std::optional<StreamPoolBlock> block = pool.Find(address);
-    if (block && block->address == address) pool.Pin(address);
-  }
+  const std::uint64_t pinned = captures_.AnyOpen() && pin_captured_ ? pool.PinForNow(address) : 0;
   const std::optional<StreamRef> filling = filler_.on() ? filler_.Freed(address) : std::nullopt;
   if (filling && stream == nullptr) {
     // The program is done with the block, our fill may not be: it counts as a use in its stream.
@@ -79,7 +79,13 @@ CUresult Router::FreeStreamBlock(CUdeviceptr address, std::uint64_t handle, cons
       pool.Pin(address);
     }
   }
-  if (pool.Free(address, stream).status == StreamFreeStatus::kFreed) return CUDA_SUCCESS;
+  const StreamFreeOutcome freed = pool.Free(address, stream);
+  if (pinned != 0 && freed.status == StreamFreeStatus::kFreed) {
+    captures_.Hold(held_.Hold(freed.block, stream != nullptr ? stream->context : Where().context));
+  } else if (pinned != 0) {
+    pool.Unpin(address, pinned, Where().context);  // another thread was faster
+  }
+  if (freed.status == StreamFreeStatus::kFreed) return CUDA_SUCCESS;
   if (token.known) recorder::FreeFailed(token, CUDA_ERROR_INVALID_VALUE);
   return WrongFree();
 }

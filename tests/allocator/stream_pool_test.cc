@@ -272,6 +272,34 @@ TEST_F(StreamPoolTest, PinnedMemoryIsNeverUsedAgain) {
   EXPECT_FALSE(pool_.Pin(first)) << "no live block";
 }
 
+TEST_F(StreamPoolTest, WhatWasPinnedForNowWaitsForItsContextAfterwards) {
+  constexpr std::size_t kBytes = 5 * kMiB;
+  const DeviceAddress first = Get(a_, kBytes);
+  const std::uint64_t pinned = pool_.PinForNow(first);
+  EXPECT_NE(pinned, 0u);
+  EXPECT_EQ(pool_.PinForNow(first), 0u) << "by somebody already";
+  Put(a_, first);
+  const std::uint64_t before = pool_.BeginSynchronize();
+  EXPECT_NE(Get(a_, kBytes), first);
+  EXPECT_FALSE(pool_.Unpin(first, pinned + 1, kContext));
+  EXPECT_TRUE(pool_.Unpin(first, pinned, kContext));
+  EXPECT_FALSE(pool_.Unpin(first, pinned, kContext)) << "only once";
+  EXPECT_EQ(pool_.Stats(id_).pinned, 0u);
+  pool_.ContextCompleted(kContext, before);  // began before
+  EXPECT_NE(Get(a_, kBytes), first) << "not even the stream in which it was freed: graphs run anywhere";
+  pool_.ContextCompleted(kContext, pool_.BeginSynchronize());
+  EXPECT_EQ(Get(a_, kBytes), first);
+  EXPECT_EQ(pool_.CheckInvariants(), nullptr);
+}
+
+TEST_F(StreamPoolTest, WhatIsUnpinnedAfterItsContextIsFreeAtOnce) {
+  const DeviceAddress first = Get(a_, 5 * kMiB);
+  const std::uint64_t pinned = pool_.PinForNow(first);
+  Put(a_, first);
+  EXPECT_TRUE(pool_.Unpin(first, pinned, 0));
+  EXPECT_EQ(Get(b_, 5 * kMiB), first);
+}
+
 TEST_F(StreamPoolTest, BadFreesAreToldApart) {
   const DeviceAddress block = Get(a_, 4000);
   EXPECT_EQ(pool_.Free(block + 512, &a_).status, StreamFreeStatus::kInvalid);

@@ -389,6 +389,27 @@ TEST_F(SyncPoolTest, PinnedBlocksAreNeitherReusedNorGivenBack) {
   }
 }
 
+TEST_F(SyncPoolTest, WhatWasPinnedForNowWaitsAsIfItWereFreedAtTheEnd) {
+  for (const std::size_t bytes : {1000 * kKiB, 4 * kMiB}) {
+    Make();
+    const PoolBlock block = Take(bytes);
+    EXPECT_EQ(pool_->PinForNow(block.address + 1), 0u);
+    const std::uint64_t pinned = pool_->PinForNow(block.address);
+    EXPECT_EQ(pinned, block.incarnation);
+    EXPECT_EQ(pool_->PinForNow(block.address), 0u) << "by somebody already";
+    Give(block);
+    Synchronize();
+    EXPECT_EQ(pool_->Stats().pinned, block.block_bytes);
+    EXPECT_FALSE(pool_->Unpin(block.address, pinned + 1));
+    EXPECT_TRUE(pool_->Unpin(block.address, pinned));
+    EXPECT_FALSE(pool_->Unpin(block.address, pinned)) << "only once";
+    EXPECT_EQ(pool_->Stats().quarantined, block.block_bytes);
+    ExpectSumsHold();
+    Synchronize();
+    EXPECT_EQ(Take(bytes).address, block.address);
+  }
+}
+
 TEST_F(SyncPoolTest, ADisownedBlockIsTheCallers) {
   const PoolBlock big = Take(4 * kMiB), small = Take(100);
   EXPECT_FALSE(pool_->Disown(small.address).has_value());

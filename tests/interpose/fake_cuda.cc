@@ -19,6 +19,15 @@ CUresult SetCurrent(CUcontext) { return CUDA_SUCCESS; }
 CUresult Push(CUcontext) { return Log("cuCtxPushCurrent"), CUDA_SUCCESS; }
 CUresult Pop(CUcontext*) { return CUDA_SUCCESS; }
 CUresult IsCapturing(CUstream, CUstreamCaptureStatus* status) { return *status = Fake().capture_status, CUDA_SUCCESS; }
+CUresult CreateUserObject(CUuserObject* object, void* pointer, CUhostFn destroy, unsigned int, unsigned int) {
+  Fake().user_objects.emplace_back(destroy, pointer);
+  *object = reinterpret_cast<CUuserObject>(std::uintptr_t{0x71});
+  return CUDA_SUCCESS;
+}
+CUresult RetainUserObject(CUgraph graph, CUuserObject, unsigned int, unsigned int flags) {
+  Fake().retained_by = graph;
+  return flags == CU_GRAPH_USER_OBJECT_MOVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 CUresult PrimaryState(CUdevice, unsigned int*, int* active) { return *active = Fake().primary_active, CUDA_SUCCESS; }
 
 }  // namespace
@@ -33,6 +42,11 @@ void FakeCuda::ReleaseSynchronize() {
   changed.notify_all();
 }
 
+void FakeCuda::DestroyGraphs() {
+  for (const auto& [destroy, pointer] : user_objects) destroy(pointer);
+  user_objects.clear();
+}
+
 DriverFunctions FakeCuda::Functions() const {
   DriverFunctions functions;
   functions.cuCtxGetCurrent = GetCurrent;
@@ -44,6 +58,8 @@ DriverFunctions FakeCuda::Functions() const {
   functions.cuMemAlloc_v2 = FakeMemAlloc;
   functions.cuMemFree_v2 = FakeMemFree;
   functions.cuStreamIsCapturing = IsCapturing;
+  functions.cuUserObjectCreate = CreateUserObject;
+  functions.cuGraphRetainUserObject = RetainUserObject;
   functions.cuDevicePrimaryCtxGetState = PrimaryState;
   functions.cuMemGetAddressRange_v2 = FakeGetAddressRange;
   return functions;
@@ -53,6 +69,7 @@ CUresult FakeMemAlloc(CUdeviceptr* out, std::size_t bytes) {
   FakeCuda& fake = Fake();
   const std::lock_guard lock(fake.mutex);
   Log("cuMemAlloc");
+  if (fake.memory_error != CUDA_SUCCESS) return fake.memory_error;
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (fake.used + bytes > fake.limit) return CUDA_ERROR_OUT_OF_MEMORY;
   fake.used += bytes;

@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "interpose/driver_functions.h"
 
@@ -28,6 +30,11 @@ struct FakeCuda {
   bool hold_synchronize = false;  // cuCtxSynchronize does not return before this is false again
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   int primary_active = 0;
+  CUresult memory_error = CUDA_SUCCESS;  // of cuMemAlloc: capture forbids it
+  // User objects that graphs hold: DestroyGraphs() is the end of all of them.
+  std::vector<std::pair<CUhostFn, void*>> user_objects;
+  CUgraph retained_by = nullptr;
+  void DestroyGraphs();
   CUdeviceptr next = 0x7f0000000000;
 
   FakeCuda();

@@ -22,6 +22,8 @@
 
 namespace cuheap::testing {
 
+inline const auto kGraph = reinterpret_cast<CUgraph>(0x61);
+
 // A router over the fake driver; what a program would do through the hooks.
 class RouterTest : public ::testing::Test {
  protected:
@@ -76,8 +78,12 @@ class RouterTest : public ::testing::Test {
   }
   CUresult EndCapture(CUstream stream, CUresult result = CUDA_SUCCESS) {
     next_launch = result;
-    return Handler<Effect::kEndCapture>::Call(
-        router(), HookId::cuStreamEndCapture, +[](CUstream, CUgraph*) { return next_launch; }, stream, nullptr);
+    CUgraph graph = nullptr;
+    const auto end = +[](CUstream, CUgraph* out) {
+      *out = next_launch == CUDA_SUCCESS ? kGraph : nullptr;
+      return next_launch;
+    };
+    return Handler<Effect::kEndCapture>::Call(router(), HookId::cuStreamEndCapture, end, stream, &graph);
   }
 
   static std::vector<std::unique_ptr<Router>>& Retired() {

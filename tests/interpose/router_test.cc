@@ -295,8 +295,76 @@ TEST_F(RouterTest, WhileACaptureIsOpenNothingIsServedAndNothingIsReused) {
   EXPECT_EQ(Calls("cuCtxSynchronize"), 0);
   EXPECT_EQ(EndCapture(kStream), CUDA_SUCCESS);
   EXPECT_EQ(Synchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(cuda_.retained_by, kGraph);
   EXPECT_NE(MustAllocate(4 * kMiB), address);  // the graph may still use it
   EXPECT_NE(recorder_.live.size(), 0u);
+  cuda_.DestroyGraphs();
+  EXPECT_NE(MustAllocate(4 * kMiB), address);  // nothing proves yet that its last launch is over
+  EXPECT_EQ(Synchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(MustAllocate(4 * kMiB), address);
+}
+
+TEST_F(RouterTest, ACaptureThatFailsKeepsNothing) {
+  const CUdeviceptr address = MustAllocate(64);
+  EXPECT_EQ(BeginCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(Free(address), CUDA_SUCCESS);
+  EXPECT_EQ(EndCapture(kStream, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_TRUE(cuda_.user_objects.empty());
+  EXPECT_EQ(Synchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(MustAllocate(64), address);
+}
+
+TEST_F(RouterTest, WhatEachOfTwoCapturesMayUseWaitsForBoth) {
+  const auto other = reinterpret_cast<CUstream>(0x52);
+  const CUdeviceptr address = MustAllocate(64);
+  EXPECT_EQ(BeginCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(BeginCapture(other), CUDA_SUCCESS);
+  EXPECT_EQ(Free(address), CUDA_SUCCESS);
+  EXPECT_EQ(EndCapture(other, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(EndCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(Synchronize(), CUDA_SUCCESS);
+  EXPECT_NE(MustAllocate(64), address);
+  cuda_.DestroyGraphs();
+  EXPECT_EQ(Synchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(MustAllocate(64), address);
+}
+
+// Natively the memory is the device's again at the free.
+TEST_F(RouterTest, WhatIsKeptForGraphsIsNoReasonToFail) {
+  cuda_.limit = 8 * kMiB;
+  const CUdeviceptr address = MustAllocate(6 * kMiB);
+  EXPECT_EQ(BeginCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(Free(address), CUDA_SUCCESS);
+  EXPECT_EQ(EndCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(router().IdleBytes(0), 6 * kMiB);
+  void* pinned = nullptr;
+  EXPECT_EQ(HostAlloc(4 * kMiB, &pinned), CUDA_SUCCESS);
+  EXPECT_EQ(router().IdleBytes(0), 0u);
+  cuda_.DestroyGraphs();  // too late, and harmless
+}
+
+// The native free is a call that capture may forbid to the thread: the block stays the program's.
+TEST_F(RouterTest, AFreeDuringACaptureIsTheDriversToForbid) {
+  const CUdeviceptr address = MustAllocate(64);
+  EXPECT_EQ(BeginCapture(kStream), CUDA_SUCCESS);
+  cuda_.memory_error = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  EXPECT_EQ(Free(address), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(recorder_.live.count(address), 1u);
+  cuda_.memory_error = CUDA_SUCCESS;
+  EXPECT_EQ(EndCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(Free(address), CUDA_SUCCESS);
+}
+
+TEST_F(RouterTest, WithoutUserObjectsBlocksAreKeptForGood) {
+  DriverFunctions old = cuda_.Functions();
+  old.cuUserObjectCreate = nullptr;
+  router_ = std::make_unique<Router>(old, true, options_);
+  const CUdeviceptr address = MustAllocate(64);
+  EXPECT_EQ(BeginCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(Free(address), CUDA_SUCCESS);
+  EXPECT_EQ(EndCapture(kStream), CUDA_SUCCESS);
+  EXPECT_EQ(Synchronize(), CUDA_SUCCESS);
+  EXPECT_NE(MustAllocate(64), address);
 }
 
 TEST_F(RouterTest, AFailedEndLeavesTheCaptureOpenIfTheDriverSaysSo) {
