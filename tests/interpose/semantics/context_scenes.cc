@@ -17,7 +17,7 @@ CUcontext Create(int device = 0) {
 
 void ShowOwner(const char* what, CUdeviceptr block, const std::vector<CUcontext>& contexts) {
   CUcontext owner = nullptr;
-  const CUresult result = cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, block);
+  const CUresult result = cuPointerGetAttribute(static_cast<void*>(&owner), CU_POINTER_ATTRIBUTE_CONTEXT, block);
   const auto found = std::find(contexts.begin(), contexts.end(), owner);
   Print("%s: %d owner %d", what, result, found == contexts.end() ? -1 : static_cast<int>(found - contexts.begin()));
 }
@@ -53,7 +53,7 @@ void PushAndPop() {
   Say("destroy", cuCtxDestroy(first));
   Say("free without a context", cuMemFree(last));
 }
-const Scene push_and_pop("push-and-pop", "", PushAndPop);
+const Scene kPushAndPop("push-and-pop", "", PushAndPop);
 
 // Contexts come and go with live and idle blocks of all kinds in them.
 void DestroyedWithBlocks() {
@@ -64,6 +64,7 @@ void DestroyedWithBlocks() {
   for (int round = 0; round < 5; ++round) {
     CUcontext context = Create();
     std::vector<CUdeviceptr> blocks;
+    blocks.reserve(100);
     for (std::size_t i = 0; i < 100; ++i) blocks.push_back(Allocate(i % 9 == 0 ? (i + 9) * kMiB / 8 : 200 * (i + 1)));
     for (std::size_t i = 0; i < blocks.size(); i += 3) Must("free", cuMemFree(blocks[i]));
     if (round % 2 == 0) Say("wait", cuCtxSynchronize());
@@ -77,7 +78,7 @@ void DestroyedWithBlocks() {
     Say("range", cuMemGetAddressRange(&base, &total, blocks[1]));
   }
 }
-const Scene destroyed_with_blocks("destroyed-with-blocks", "", DestroyedWithBlocks);
+const Scene kDestroyedWithBlocks("destroyed-with-blocks", "", DestroyedWithBlocks);
 
 void RetainAndRelease() {
   CUcontext context = StartDevice();
@@ -102,7 +103,7 @@ void RetainAndRelease() {
   Say("free", cuMemFree(fresh));
   Say("free of before", cuMemFree(kept));
 }
-const Scene retain_and_release("retain-and-release", "", RetainAndRelease);
+const Scene kRetainAndRelease("retain-and-release", "", RetainAndRelease);
 
 // A context that threads pass on, current in one at a time, and one that is current in several.
 void Floating() {
@@ -141,7 +142,7 @@ void Floating() {
   Say("free", cuMemFree(blocks.back()));
   Say("destroy", cuCtxDestroy(context));
 }
-const Scene floating("floating", "", Floating);
+const Scene kFloating("floating", "", Floating);
 
 // Work of one context on another's memory, on one device: freed meanwhile, and not reused under it.
 void AcrossContexts() {
@@ -164,7 +165,7 @@ void AcrossContexts() {
   Say("wait", cuCtxSynchronize());
   Print("copied %x", ReadWord(to));
 }
-const Scene across_contexts("across-contexts", "", AcrossContexts);
+const Scene kAcrossContexts("across-contexts", "", AcrossContexts);
 
 }  // namespace
 }  // namespace semantics

@@ -63,7 +63,7 @@ void Reset() {
   }
   UseDevice(9);
 }
-const Scene reset("reset", "", Reset);
+const Scene kReset("reset", "", Reset);
 
 // Two resets, one of a device that has nothing; and a reset while another thread has been at work.
 void ResetAndThreads() {
@@ -77,7 +77,7 @@ void ResetAndThreads() {
   later.join();
   UseDevice(4);
 }
-const Scene reset_and_threads("reset-and-threads", "", ResetAndThreads);
+const Scene kResetAndThreads("reset-and-threads", "", ResetAndThreads);
 
 // The driver's own reset, with the runtime unaware of it only until its next call.
 void ManyBlocks() {
@@ -94,7 +94,7 @@ void ManyBlocks() {
     Print("word %u", ReadWord(block + 996));
   }
 }
-const Scene many_blocks("many-blocks", "", ManyBlocks);
+const Scene kManyBlocks("many-blocks", "", ManyBlocks);
 
 void DevicesOfThreads() {
   int devices = 0;
@@ -126,7 +126,7 @@ void DevicesOfThreads() {
     for (void* block : blocks) Say("again", cudaFree(block));
   }
 }
-const Scene devices_of_threads("devices-of-threads", "SIMCUDA_DEVICES=2", DevicesOfThreads);
+const Scene kDevicesOfThreads("devices-of-threads", "SIMCUDA_DEVICES=2", DevicesOfThreads);
 
 }  // namespace
 }  // namespace semantics

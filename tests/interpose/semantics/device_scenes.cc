@@ -48,7 +48,7 @@ void Devices() {
     }
   }
 }
-const Scene devices("devices", "SIMCUDA_DEVICES=3", Devices);
+const Scene kDevices("devices", "SIMCUDA_DEVICES=3", Devices);
 
 // What one device has idle is of no use to another, and in nobody's way.
 void DevicesUnderPressure() {
@@ -67,7 +67,7 @@ void DevicesUnderPressure() {
     Say("free", cuMemFree(most));
   }
 }
-const Scene devices_under_pressure("devices-under-pressure", "SIMCUDA_DEVICES=2 SIMCUDA_MEMORY=128MiB",
+const Scene kDevicesUnderPressure("devices-under-pressure", "SIMCUDA_DEVICES=2 SIMCUDA_MEMORY=128MiB",
                                    DevicesUnderPressure);
 
 // Access of a peer is allowed after the blocks were made, and holds for blocks made later, too.
@@ -110,7 +110,7 @@ void PeersEnabledLater() {
   Say("free", cuMemFree(large));
   Say("free", cuMemFree(later));
 }
-const Scene peers_enabled_later("peers-enabled-later", "SIMCUDA_DEVICES=2", PeersEnabledLater);
+const Scene kPeersEnabledLater("peers-enabled-later", "SIMCUDA_DEVICES=2", PeersEnabledLater);
 
 }  // namespace
 }  // namespace semantics

@@ -33,7 +33,7 @@ void Synchronous() {
     Say("neighbour", cuMemFree(kept));
   }
 }
-const Scene synchronous("synchronous", "", Synchronous);
+const Scene kSynchronous("synchronous", "", Synchronous);
 
 void InStreamOrder() {
   StartDevice();
@@ -58,7 +58,7 @@ void InStreamOrder() {
     Say("neighbour again", cuMemFreeAsync(kept, stream));
   }
 }
-const Scene in_stream_order("in-stream-order", "", InStreamOrder);
+const Scene kInStreamOrder("in-stream-order", "", InStreamOrder);
 
 // Memory of one allocator given to the other's free: both directions are allowed.
 void Mixed() {
@@ -87,7 +87,7 @@ void Mixed() {
   Say("pitched", cuMemFree(pitched));
   Say("pitched again", cuMemFree(pitched));
 }
-const Scene mixed("mixed", "", Mixed);
+const Scene kMixed("mixed", "", Mixed);
 
 void Foreign() {
   StartDevice();
@@ -119,7 +119,7 @@ void Foreign() {
   Say("mapped", cuMemFree(range));
   Say("block", cuMemFree(block));
 }
-const Scene foreign("foreign", "", Foreign);
+const Scene kForeign("foreign", "", Foreign);
 
 // The address of an exported function, read from the driver's own symbol table: no look-up that anyone can hook. Stands
 // for a program that took its pointers before the hooks were there.
@@ -178,7 +178,7 @@ void BeforeTheHooks() {
   std::size_t total = 0;
   Say("info", cuMemGetInfo(&free_bytes, &total));
 }
-const Scene before_the_hooks("before-the-hooks", "", BeforeTheHooks);
+const Scene kBeforeTheHooks("before-the-hooks", "", BeforeTheHooks);
 
 // One of two threads that free the same block is told.
 void Together() {
@@ -205,7 +205,7 @@ void Together() {
   }
   Print("freed %d refused %d other %d", freed, refused, other);
 }
-const Scene together("together", "", Together);
+const Scene kTogether("together", "", Together);
 
 }  // namespace
 }  // namespace semantics

@@ -61,7 +61,8 @@ void Queries() {
   Say("range, nobody's", cuMemGetAddressRange(&base, &bytes, kNobodys));
   Say("attribute, no output", cuPointerGetAttribute(nullptr, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kNobodys));
   Say("attribute, nobody's", cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kNobodys));
-  Say("attribute, unknown", cuPointerGetAttribute(&value, static_cast<CUpointer_attribute>(999), kNobodys));
+  Say("attribute, unknown",
+      cuPointerGetAttribute(&value, static_cast<CUpointer_attribute>(999), kNobodys));  // NOLINT: what is no attribute
   Say("attributes, none", cuPointerGetAttributes(0, &type, &place, kNobodys));
   Say("attributes, no list", cuPointerGetAttributes(1, nullptr, &place, kNobodys));
   Say("attributes, nobody's", cuPointerGetAttributes(1, &type, &place, kNobodys));
@@ -84,7 +85,8 @@ void Streams() {
   Say("pool, no properties", cuMemPoolCreate(&pool, nullptr));
   if (cuDeviceGetDefaultMemPool(&pool, 0) != CUDA_SUCCESS) return;
   Say("destroy the default pool", cuMemPoolDestroy(pool));
-  Say("attribute, unknown", cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(99), &value));
+  Say("attribute, unknown",
+      cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(99), &value));  // NOLINT: what is none
   Say("attribute, no output", cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, nullptr));
   Say("set what cannot be set", cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value));
   Say("access, none", cuMemPoolSetAccess(pool, nullptr, 0));
@@ -145,10 +147,10 @@ void WithContext() {
   Say("free", cuMemFree(more));
   Say("free", cuMemFree(block));
 }
-const Scene with_context("with-context", "", WithContext);
+const Scene kWithContext("with-context", "", WithContext);
 
 void BeforeInit() { Everything(0); }
-const Scene before_init("before-init", "", BeforeInit);
+const Scene kBeforeInit("before-init", "", BeforeInit);
 
 void NoContext() {
   Must("cuInit", cuInit(0));
@@ -179,7 +181,7 @@ void NoContext() {
   Say("attribute", cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, large));
   Print("type %u", type);
 }
-const Scene no_context("no-context", "", NoContext);
+const Scene kNoContext("no-context", "", NoContext);
 
 void DestroyedContext() {
   Must("cuInit", cuInit(0));
@@ -200,7 +202,7 @@ void DestroyedContext() {
   Say("copy", cuMemcpyDtoD(small, large, 64));
   Everything(Allocate(4096));
 }
-const Scene destroyed_context("destroyed-context", "", DestroyedContext);
+const Scene kDestroyedContext("destroyed-context", "", DestroyedContext);
 
 void ReleasedPrimary() {
   StartDevice();
@@ -222,7 +224,7 @@ void ReleasedPrimary() {
   Say("allocate", cuMemAlloc(&more, 4096));
   Say("free", cuMemFree(more));
 }
-const Scene released_primary("released-primary", "", ReleasedPrimary);
+const Scene kReleasedPrimary("released-primary", "", ReleasedPrimary);
 
 // After the program's own end has begun: handlers that were registered before CUDA was there run after its own.
 CUdeviceptr late_small = 0;
@@ -258,7 +260,7 @@ void AtExit() {
   Must("free", cuMemFree(ready));
   Must("synchronize", cuCtxSynchronize());
 }
-const Scene at_exit("at-exit", "", AtExit);
+const Scene kAtExit("at-exit", "", AtExit);
 
 void AfterInitAtExit() {
   StartDevice();
@@ -267,7 +269,7 @@ void AfterInitAtExit() {
   Must("allocate", cuMemAllocAsync(&late_in_stream, 4096, nullptr));
   static LateFrees late;  // destroyed before the driver's handlers
 }
-const Scene after_init_at_exit("at-exit-early", "", AfterInitAtExit);
+const Scene kAfterInitAtExit("at-exit-early", "", AfterInitAtExit);
 
 }  // namespace
 }  // namespace semantics

@@ -40,7 +40,7 @@ void CopyThenFree() {
     }
   }
 }
-const Scene copy_then_free("copy-then-free", "", CopyThenFree);
+const Scene kCopyThenFree("copy-then-free", "", CopyThenFree);
 
 // Into memory that the program registered itself, and by a copy whose kinds are inferred.
 void RegisteredThenFree() {
@@ -59,7 +59,7 @@ void RegisteredThenFree() {
   }
   Say("unregister", cuMemHostUnregister(words));
 }
-const Scene registered_then_free("registered-then-free", "", RegisteredThenFree);
+const Scene kRegisteredThenFree("registered-then-free", "", RegisteredThenFree);
 
 // A kernel writes pinned memory: no copy is seen anywhere.
 void KernelThenFree() {
@@ -80,7 +80,7 @@ void KernelThenFree() {
     Expect(words[5] == 0x66, "the kernel complete after a free");
   }
 }
-const Scene kernel_then_free("kernel-then-free", "", KernelThenFree);
+const Scene kKernelThenFree("kernel-then-free", "", KernelThenFree);
 
 std::atomic<int> calls{0};
 
@@ -102,7 +102,7 @@ void HostFunctionThenFree() {
     Print("calls %d", calls.load());
   }
 }
-const Scene host_function_then_free("host-function-then-free", "", HostFunctionThenFree);
+const Scene kHostFunctionThenFree("host-function-then-free", "", HostFunctionThenFree);
 
 // Pinned memory freed while a copy into it is queued: natively cuMemFreeHost waits, and ours does nothing about it.
 void FreeHost() {
@@ -118,7 +118,7 @@ void FreeHost() {
   Say("free host", cuMemFreeHost(first.words));
   Say("free", cuMemFree(source));
 }
-const Scene free_host("free-host", "", FreeHost);
+const Scene kFreeHost("free-host", "", FreeHost);
 
 // A block freed while work that uses it is queued: its next owner must not be able to notice.
 void Reuse() {
@@ -142,7 +142,7 @@ void Reuse() {
     Say("free", cuMemFree(result));
   }
 }
-const Scene reuse("reuse", "", Reuse);
+const Scene kReuse("reuse", "", Reuse);
 
 // The same after a free in stream order, of memory from cuMemAlloc.
 void ReuseAfterFreeInStream() {
@@ -165,7 +165,7 @@ void ReuseAfterFreeInStream() {
     Say("free", cuMemFree(result));
   }
 }
-const Scene reuse_after_free_in_stream("reuse-after-free-in-stream", "", ReuseAfterFreeInStream);
+const Scene kReuseAfterFreeInStream("reuse-after-free-in-stream", "", ReuseAfterFreeInStream);
 
 }  // namespace
 }  // namespace semantics

@@ -54,8 +54,8 @@ std::string Meaning(CUpointer_attribute attribute, unsigned long long value, con
 void ShowAttributes(const Known& known, CUdeviceptr address) {
   std::vector<CUpointer_attribute> all;
   for (int number = 0; number <= 23; ++number) {
-    const auto attribute = static_cast<CUpointer_attribute>(number);
-    if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) continue;  // deprecated: needs a module of the vendor's
+    const auto attribute = static_cast<CUpointer_attribute>(number);  // NOLINT: 0 and 23 are none
+    if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) continue;       // deprecated: needs a module of the vendor's
     CUresult result = CUDA_SUCCESS;
     const unsigned long long value = Attribute(attribute, address, &result);
     Print("  attribute %d: %d %s", number, result,
@@ -64,6 +64,7 @@ void ShowAttributes(const Known& known, CUdeviceptr address) {
   }
   std::vector<unsigned long long> values(all.size());
   std::vector<void*> places;
+  places.reserve(values.size());
   for (unsigned long long& value : values) places.push_back(&value);
   const auto count = static_cast<unsigned>(all.size());
   Print("  together: %d", cuPointerGetAttributes(count, all.data(), places.data(), address));
@@ -142,7 +143,7 @@ void Device() {
     ShowBlock("again", again);
   }
 }
-const Scene device("device", "", Device);
+const Scene kDevice("device", "", Device);
 
 void Pitched() {
   CUcontext context = StartDevice();
@@ -158,7 +159,7 @@ void Pitched() {
     ShowFreed("pitched", known);
   }
 }
-const Scene pitched("pitched", "", Pitched);
+const Scene kPitched("pitched", "", Pitched);
 
 void StreamOrdered() {
   CUcontext context = StartDevice();
@@ -176,7 +177,7 @@ void StreamOrdered() {
     ShowFreed("in stream order", known);
   }
 }
-const Scene stream_ordered("stream-ordered", "", StreamOrdered);
+const Scene kStreamOrdered("stream-ordered", "", StreamOrdered);
 
 void Managed() {
   CUcontext context = StartDevice();
@@ -189,7 +190,7 @@ void Managed() {
     ShowFreed("managed", known);
   }
 }
-const Scene managed("managed", "", Managed);
+const Scene kManaged("managed", "", Managed);
 
 void Pinned() {
   CUcontext context = StartDevice();
@@ -202,7 +203,7 @@ void Pinned() {
     ShowFreed("pinned", known);
   }
 }
-const Scene pinned("pinned", "", Pinned);
+const Scene kPinned("pinned", "", Pinned);
 
 // "BUFFER_ID: a process-wide unique id ... guaranteed to be unique for the process's lifetime": caches of registered
 // memory notice by it that an address is other memory now.
@@ -232,7 +233,7 @@ void BufferIds() {
   Print("repeated %d", repeated);
   Expect(repeated == 0, "every id once");
 }
-const Scene buffer_ids("buffer-ids", "", BufferIds);
+const Scene kBufferIds("buffer-ids", "", BufferIds);
 
 // An id is a live block's for as long as it lives, whatever is asked of it meanwhile.
 void IdsStay() {
@@ -252,7 +253,7 @@ void IdsStay() {
     Print("another id %d", Attribute(CU_POINTER_ATTRIBUTE_BUFFER_ID, next, &result) != before);
   }
 }
-const Scene ids_stay("ids-stay", "", IdsStay);
+const Scene kIdsStay("ids-stay", "", IdsStay);
 
 // SYNC_MEMOPS is one block's: neighbours, and the next block at the same place, do not have it.
 void SyncMemops() {
@@ -286,7 +287,7 @@ void SyncMemops() {
     Say("another", cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_BUFFER_ID, Allocate(bytes)));
   }
 }
-const Scene sync_memops("sync-memops", "", SyncMemops);
+const Scene kSyncMemops("sync-memops", "", SyncMemops);
 
 // Only mapped memory has a handle to retain.
 void RetainHandle() {
@@ -321,12 +322,13 @@ void RetainHandle() {
   Say("release", cuMemRelease(made));
   Say("address", cuMemAddressFree(range, 2 * kMiB));
 }
-const Scene retain_handle("retain-handle", "", RetainHandle);
+const Scene kRetainHandle("retain-handle", "", RetainHandle);
 
 // Addresses that lie in no block: between small blocks, behind one, of nobody.
 void Holes() {
   CUcontext context = StartDevice();
   std::vector<Known> blocks;
+  blocks.reserve(12);
   for (int i = 0; i < 12; ++i) blocks.push_back({Allocate(1000), 1000, context, nullptr});
   for (const Known& block : blocks) {
     for (const std::size_t offset : {std::size_t{1000}, std::size_t{1016}, std::size_t{1023}}) {
@@ -345,7 +347,7 @@ void Holes() {
     ShowFreed("nobody's", {nobody, 1, context, nullptr});
   }
 }
-const Scene holes("holes", "", Holes);
+const Scene kHoles("holes", "", Holes);
 
 }  // namespace
 }  // namespace semantics

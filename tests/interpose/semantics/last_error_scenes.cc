@@ -45,7 +45,7 @@ void LastError() {
   Say("device", cudaSetDevice(99));
   ShowErrors("after a wrong device");
 }
-const Scene last_error("last-error", "", LastError);
+const Scene kLastError("last-error", "", LastError);
 
 // An error is the thread's that made it.
 void ErrorsOfThreads() {
@@ -60,7 +60,7 @@ void ErrorsOfThreads() {
   ShowErrors("of this thread");
   Say("free", cudaFree(block));
 }
-const Scene errors_of_threads("errors-of-threads", "", ErrorsOfThreads);
+const Scene kErrorsOfThreads("errors-of-threads", "", ErrorsOfThreads);
 
 // Our own calls of the driver under pressure leave no error behind.
 void ErrorsUnderPressure() {
@@ -80,7 +80,7 @@ void ErrorsUnderPressure() {
     Say("free", cudaFree(block));
   }
 }
-const Scene errors_under_pressure("errors-under-pressure", "SIMCUDA_MEMORY=256MiB", ErrorsUnderPressure);
+const Scene kErrorsUnderPressure("errors-under-pressure", "SIMCUDA_MEMORY=256MiB", ErrorsUnderPressure);
 
 }  // namespace
 }  // namespace semantics

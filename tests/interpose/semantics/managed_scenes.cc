@@ -1,20 +1,14 @@
-<<<<<<< HEAD
 // Managed memory: the host reads and writes it, beside a pool that reuses device memory; attaching, prefetching,
 // advice. Source: CUDA Driver API, cuMemAllocManaged, cuStreamAttachMemAsync, cuMemPrefetchAsync, cuMemAdvise;
 // Programming Guide, "Unified Memory" (after a synchronisation the host sees what the device wrote).
 #include <cstring>
 #include <vector>
 
-=======
-// The host reads managed memory after frees, which natively have waited for the device.
-// Source: CUDA C++ Programming Guide, "Unified Memory": coherence and concurrency.
->>>>>>> 8d56578 (Semantic programs: one test an item; those with a rule off are for the simulated driver only)
 #include "tests/interpose/semantics/scene.h"
 
 namespace semantics {
 namespace {
 
-<<<<<<< HEAD
 unsigned* Managed(std::size_t bytes, unsigned flags = CU_MEM_ATTACH_GLOBAL) {
   CUdeviceptr address = 0;
   Must("managed", cuMemAllocManaged(&address, bytes, flags));
@@ -45,7 +39,7 @@ void HostAndDevice() {
     Say("free again", cuMemFree(Device(memory)));
   }
 }
-const Scene host_and_device("host-and-device", "", HostAndDevice);
+const Scene kHostAndDevice("host-and-device", "", HostAndDevice);
 
 // What the device wrote to a block of the pool is copied to managed memory, and read by the host right after the free
 // of the block, which is a barrier.
@@ -63,7 +57,7 @@ void ReadAfterFree() {
   }
   Say("free", cuMemFree(Device(memory)));
 }
-const Scene read_after_free("read-after-free", "", ReadAfterFree);
+const Scene kReadAfterFree("read-after-free", "", ReadAfterFree);
 
 void Attach() {
   StartDevice();
@@ -89,7 +83,7 @@ void Attach() {
   Say("free", cuMemFree(block));
   Say("free", cuMemFree(Device(memory)));
 }
-const Scene attach("attach", "", Attach);
+const Scene kAttach("attach", "", Attach);
 
 void PrefetchAndAdvise() {
   StartDevice();
@@ -121,7 +115,7 @@ void PrefetchAndAdvise() {
   Say("free", cuMemFree(block));
   Say("free", cuMemFree(Device(memory)));
 }
-const Scene prefetch_and_advise("prefetch-and-advise", "", PrefetchAndAdvise);
+const Scene kPrefetchAndAdvise("prefetch-and-advise", "", PrefetchAndAdvise);
 
 void Batches() {
   StartDevice();
@@ -150,58 +144,7 @@ void Batches() {
   Say("wait", cuStreamSynchronize(stream));
   for (const CUdeviceptr each : {Device(first), Device(second), block}) Say("free", cuMemFree(each));
 }
-const Scene batches("batches", "", Batches);
-=======
-constexpr std::size_t kSizes[] = {4096, 3 * kMiB};
-
-// Managed memory, written by the device, read by the host after a free: of another block, and with an idle one about.
-void ManagedThenFree() {
-  StartDevice();
-  const Kernels kernels;
-  for (const std::size_t bytes : kSizes) {
-    CUdeviceptr managed = 0;
-    Must("managed", cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
-    const CUdeviceptr block = Allocate(bytes);
-    Must("launch", kernels.Fill(nullptr, managed, 1024, 0x55));
-    Say("free", cuMemFree(block));
-    const auto* words = reinterpret_cast<volatile unsigned*>(managed);
-    Print("word %x", words[1023]);
-    Expect(words[1023] == 0x55, "the kernel complete after a free");
-    Must("launch", kernels.Fill(nullptr, managed, 1024, 0x56));
-    Say("free in stream order", cuMemFreeAsync(Allocate(bytes), nullptr));
-    Say("wait", cuCtxSynchronize());
-    Print("word %x", words[1023]);
-    Say("free managed", cuMemFree(managed));
-  }
-}
-const Scene managed_then_free("managed-then-free", "", ManagedThenFree);
-
-// The other way about: the host writes, and frees of blocks lie between that and the kernel that reads.
-void WrittenByTheHost() {
-  StartDevice();
-  const Kernels kernels;
-  for (const std::size_t bytes : kSizes) {
-    CUdeviceptr managed = 0;
-    Must("managed", cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
-    auto* words = reinterpret_cast<volatile unsigned*>(managed);
-    for (unsigned round = 1; round <= 4; ++round) {
-      const CUdeviceptr block = Allocate(bytes);
-      words[7] = round;
-      Must("launch", kernels.Copy(nullptr, block, managed, 4096));
-      Must("launch", kernels.ScaleAdd(nullptr, managed, 1024, 10, 1));
-      const CUdeviceptr other = Allocate(bytes);
-      Say("free", cuMemFree(other));
-      Print("word %u", words[7]);
-      Expect(words[7] == round * 10 + 1, "the kernels complete after a free");
-      Print("copied %u", ReadWord(block + 28));
-      Say("free", cuMemFree(block));
-    }
-    Say("free managed", cuMemFree(managed));
-    Say("again", cuMemFree(managed));
-  }
-}
-const Scene written_by_the_host("written-by-the-host", "", WrittenByTheHost);
->>>>>>> 8d56578 (Semantic programs: one test an item; those with a rule off are for the simulated driver only)
+const Scene kBatches("batches", "", Batches);
 
 }  // namespace
 }  // namespace semantics

@@ -45,7 +45,7 @@ void LargeBlocks() {
   Say("double free", cuMemFree(blocks[1]));
   ShowTaken("after a wrong free", before);
 }
-const Scene large_blocks("large-blocks", "", LargeBlocks);
+const Scene kLargeBlocks("large-blocks", "", LargeBlocks);
 
 // Small ones share pages, each allocator in its own way: not less than asked for is taken, and all comes back.
 void SmallBlocks() {
@@ -62,18 +62,19 @@ void SmallBlocks() {
     Print("but for a page all is back %d", Ask().free + 2 * kMiB >= before.free);
   }
 }
-const Scene small_blocks("small-blocks", "", SmallBlocks);
+const Scene kSmallBlocks("small-blocks", "", SmallBlocks);
 
 // A free is seen at once, as natively, where it was one that waits for the device.
 void SmallBlocksAtOnce() {
   StartDevice();
   const Info before = Ask();
   std::vector<CUdeviceptr> blocks;
+  blocks.reserve(500);
   for (std::size_t i = 0; i < 500; ++i) blocks.push_back(Allocate(40'000));
   for (const CUdeviceptr block : blocks) Must("free", cuMemFree(block));
   Print("but for a page all is back %d", Ask().free + 2 * kMiB >= before.free);
 }
-const Scene small_blocks_at_once("small-blocks-at-once", "", SmallBlocksAtOnce);
+const Scene kSmallBlocksAtOnce("small-blocks-at-once", "", SmallBlocksAtOnce);
 
 void StreamOrdered() {
   StartDevice();
@@ -91,7 +92,7 @@ void StreamOrdered() {
     ShowTaken("freed", before);
   }
 }
-const Scene stream_ordered("stream-ordered", "", StreamOrdered);
+const Scene kStreamOrdered("stream-ordered", "", StreamOrdered);
 
 // What is missing is the driver's business; and a query that fails writes nothing.
 void MissingOutputs() {
@@ -103,6 +104,7 @@ void MissingOutputs() {
   Print("untouched %d", free_bytes == 7 && total == 7);
   StartDevice();
   std::vector<CUdeviceptr> blocks;
+  blocks.reserve(8);
   for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(8 * kMiB));
   for (const CUdeviceptr block : blocks) Must("free", cuMemFree(block));
   Say("no free", cuMemGetInfo(nullptr, &total));
@@ -111,7 +113,7 @@ void MissingOutputs() {
   Say("both", cuMemGetInfo(&free_bytes, &total));
   Print("sane %d", free_bytes <= total);
 }
-const Scene missing_outputs("missing-outputs", "", MissingOutputs);
+const Scene kMissingOutputs("missing-outputs", "", MissingOutputs);
 
 // A program that takes what is said to be free gets it: what our pools keep counts as free, and is.
 void AllOfIt() {
@@ -119,6 +121,7 @@ void AllOfIt() {
   CUstream stream = NewStream();
   for (int round = 0; round < 3; ++round) {
     std::vector<CUdeviceptr> blocks;
+    blocks.reserve(320);
     for (int i = 0; i < 20; ++i) blocks.push_back(Allocate(3 * kMiB));
     for (int i = 0; i < 300; ++i) blocks.push_back(Allocate(20'000));
     CUdeviceptr in_stream = 0;
@@ -135,7 +138,7 @@ void AllOfIt() {
     Say("free", cuMemFree(all));
   }
 }
-const Scene all_of_it("all-of-it", "SIMCUDA_MEMORY=256MiB", AllOfIt);
+const Scene kAllOfIt("all-of-it", "SIMCUDA_MEMORY=256MiB", AllOfIt);
 
 }  // namespace
 }  // namespace semantics

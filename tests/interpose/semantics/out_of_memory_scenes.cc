@@ -54,7 +54,7 @@ void Retry() {
     FreeAll(&blocks);
   }
 }
-const Scene retry("retry", "SIMCUDA_MEMORY=256MiB", Retry);
+const Scene kRetry("retry", "SIMCUDA_MEMORY=256MiB", Retry);
 
 // Every other block freed: the driver has pages for a larger one, wherever they lie.
 void Fragmented() {
@@ -78,7 +78,7 @@ void Fragmented() {
   Say("all", cuMemAlloc(&large, 14 * unit));
   Say("free", cuMemFree(large));
 }
-const Scene fragmented("fragmented", "SIMCUDA_MEMORY=256MiB", Fragmented);
+const Scene kFragmented("fragmented", "SIMCUDA_MEMORY=256MiB", Fragmented);
 
 // Small blocks, freed but never waited for, hold whole slabs: they are in nobody's way.
 void IdleInTheWay(bool wait_first) {
@@ -123,8 +123,8 @@ void IdleInTheWay(bool wait_first) {
   Say("its block", cuMemAlloc(&block, room));
   Say("destroy", cuCtxDestroy(other));
 }
-const Scene idle_in_the_way("idle-in-the-way", "SIMCUDA_MEMORY=256MiB", [] { IdleInTheWay(true); });
-const Scene waiting_in_the_way("waiting-in-the-way", "SIMCUDA_MEMORY=256MiB", [] { IdleInTheWay(false); });
+const Scene kIdleInTheWay("idle-in-the-way", "SIMCUDA_MEMORY=256MiB", [] { IdleInTheWay(true); });
+const Scene kWaitingInTheWay("waiting-in-the-way", "SIMCUDA_MEMORY=256MiB", [] { IdleInTheWay(false); });
 
 // Stream-ordered memory in the way of the others, and the other way about.
 void PoolsInTheWay() {
@@ -148,7 +148,7 @@ void PoolsInTheWay() {
     FreeAll(&small);
   }
 }
-const Scene pools_in_the_way("pools-in-the-way", "SIMCUDA_MEMORY=256MiB", PoolsInTheWay);
+const Scene kPoolsInTheWay("pools-in-the-way", "SIMCUDA_MEMORY=256MiB", PoolsInTheWay);
 
 // Threads that together never want more than there is: none of them may be told that memory is out.
 using Take = CUresult (*)(CUdeviceptr*, std::size_t, CUstream);
@@ -219,11 +219,11 @@ void RunThreads(const std::vector<std::pair<Take, Give>>& kinds) {
   Expect(failures == 0, "served as long as there is memory");
 }
 
-const Scene threads("threads", "SIMCUDA_MEMORY=256MiB", [] { RunThreads({{TakeBlock, GiveBlock}}); });
-const Scene threads_in_streams("threads-in-stream-order", "SIMCUDA_MEMORY=256MiB", [] {
+const Scene kThreads("threads", "SIMCUDA_MEMORY=256MiB", [] { RunThreads({{TakeBlock, GiveBlock}}); });
+const Scene kThreadsInStreams("threads-in-stream-order", "SIMCUDA_MEMORY=256MiB", [] {
   RunThreads({{TakeInStream, GiveInStream}});
 });
-const Scene threads_mixed("threads-mixed", "SIMCUDA_MEMORY=256MiB", [] {
+const Scene kThreadsMixed("threads-mixed", "SIMCUDA_MEMORY=256MiB", [] {
   RunThreads({{TakeBlock, GiveBlock}, {TakeInStream, GiveInStream}, {TakePitched, GiveBlock}});
 });
 

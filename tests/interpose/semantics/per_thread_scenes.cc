@@ -54,7 +54,7 @@ void FreedInOtherThreads() {
     }
   }
 }
-const Scene freed_in_other_threads("freed-in-other-threads", "", FreedInOtherThreads);
+const Scene kFreedInOtherThreads("freed-in-other-threads", "", FreedInOtherThreads);
 
 // The legacy stream and a thread's own one wait for each other; a wait for one covers what it waited for.
 void Legacy() {
@@ -75,7 +75,7 @@ void Legacy() {
     Say("wait", cuStreamSynchronize(CU_STREAM_LEGACY));
   }
 }
-const Scene legacy("legacy", "", Legacy);
+const Scene kLegacy("legacy", "", Legacy);
 
 // Synchronous blocks, copied from and freed at once.
 void BarrierOfThreads() {
@@ -97,12 +97,13 @@ void BarrierOfThreads() {
     Say("free", cuMemFree(source));
   }
 }
-const Scene barrier_of_threads("barrier-of-threads", "", BarrierOfThreads);
+const Scene kBarrierOfThreads("barrier-of-threads", "", BarrierOfThreads);
 
 void ManyThreads() {
   CUcontext context = StartDevice();
   std::vector<std::thread> threads;
   std::vector<int> failures(8);
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([t, context, &failures] {
       int& failed = failures[static_cast<std::size_t>(t)];
@@ -129,7 +130,7 @@ void ManyThreads() {
   for (std::thread& thread : threads) thread.join();
   for (const int failed : failures) Print("failures %d", failed);
 }
-const Scene many_threads("many-threads", "", ManyThreads);
+const Scene kManyThreads("many-threads", "", ManyThreads);
 
 // The same by the runtime's names.
 void Runtime() {
@@ -167,7 +168,7 @@ void Runtime() {
     }
   }
 }
-const Scene runtime("runtime", "", Runtime);
+const Scene kRuntime("runtime", "", Runtime);
 
 }  // namespace
 }  // namespace semantics

@@ -39,7 +39,7 @@ void Fills() {
     Say("freed, in a stream", cuMemsetD32Async(block, 1, 4, nullptr));
   }
 }
-const Scene fills("fills", "", Fills);
+const Scene kFills("fills", "", Fills);
 
 void Copies() {
   StartDevice();
@@ -70,7 +70,7 @@ void Copies() {
     Say("to freed", cuMemcpyHtoD(block, host.data(), 16));
   }
 }
-const Scene copies("copies", "", Copies);
+const Scene kCopies("copies", "", Copies);
 
 void StreamOrdered() {
   StartDevice();
@@ -95,7 +95,7 @@ void StreamOrdered() {
     Say("freed", cuMemsetD8Async(first, 3, 16, stream));
   }
 }
-const Scene stream_ordered("stream-ordered", "", StreamOrdered);
+const Scene kStreamOrdered("stream-ordered", "", StreamOrdered);
 
 CUDA_MEMCPY2D Rows(CUdeviceptr to, std::size_t to_pitch, CUdeviceptr from, std::size_t from_pitch, std::size_t width,
                    std::size_t height) {
@@ -158,7 +158,7 @@ void Pitched() {
     for (const CUdeviceptr each : {pitched, packed, back}) Say("free", cuMemFree(each));
   }
 }
-const Scene pitched("pitched", "", Pitched);
+const Scene kPitched("pitched", "", Pitched);
 
 }  // namespace
 }  // namespace semantics

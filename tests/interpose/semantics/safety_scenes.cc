@@ -27,6 +27,7 @@ void PendingWork() {
   CUstream stream = NewStream();
   const std::size_t room = FreeNow();
   std::vector<CUdeviceptr> small;
+  small.reserve(room / 2 / kMiB);
   for (std::size_t i = 0; i < room / 2 / kMiB; ++i) small.push_back(Allocate(kMiB));
   const CUdeviceptr large = Allocate(room / 4 / (2 * kMiB) * (2 * kMiB));
   for (std::size_t i = 0; i < small.size(); i += 4) Must("free", cuMemFree(small[i]));
@@ -40,7 +41,7 @@ void PendingWork() {
   Say("free", cuMemFree(more));
 }
 // Where frees themselves do not wait, which the documentation leaves open.
-const Scene pending_work("pending-work", "simulated SIMCUDA_MEMORY=64MiB SIMCUDA_FREE_SYNC=0", PendingWork);
+const Scene kPendingWork("pending-work", "simulated SIMCUDA_MEMORY=64MiB SIMCUDA_FREE_SYNC=0", PendingWork);
 
 // Children that use CUDA after all, forked while other threads are in the middle of something.
 void ForkedChildren() {
@@ -49,6 +50,7 @@ void ForkedChildren() {
   const CUdeviceptr large = Allocate(4 * kMiB);
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       cuCtxSetCurrent(context);
@@ -84,7 +86,7 @@ void ForkedChildren() {
   Say("free", cuMemFree(small));
   Say("free", cuMemFree(large));
 }
-const Scene forked_children("forked-children", "simulated", ForkedChildren);
+const Scene kForkedChildren("forked-children", "simulated", ForkedChildren);
 
 // In a global capture cuMemAlloc is an unsafe call, which fails and ends the capture; in a relaxed one it is allowed.
 // Source: CUDA Driver API, cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode.
@@ -109,7 +111,7 @@ void Capture() {
     }
   }
 }
-const Scene capture("capture", "", Capture);
+const Scene kCapture("capture", "", Capture);
 
 // Ends with memory in the pool; nobody calls the driver after its own end.
 void Exit() {
@@ -121,7 +123,7 @@ void Exit() {
   }
   Say("wait", cuCtxSynchronize());
 }
-const Scene at_exit("exit", "", Exit);
+const Scene kAtExit("exit", "", Exit);
 
 }  // namespace
 }  // namespace semantics

@@ -66,7 +66,7 @@ void ByKernel() {
   Say("wait", cuCtxSynchronize());
   ShowAfter(blocks);
 }
-const Scene by_kernel("by-kernel", "", ByKernel);
+const Scene kByKernel("by-kernel", "", ByKernel);
 
 // A block that is freed, in stream order, before the kernel that reads it.
 void ByUseAfterFree() {
@@ -77,7 +77,7 @@ void ByUseAfterFree() {
   Say("wait for the stream", cuStreamSynchronize(blocks.stream));
   ShowAfter(blocks);
 }
-const Scene by_use_after_free("by-copy-kernel", "", ByUseAfterFree);
+const Scene kByUseAfterFree("by-copy-kernel", "", ByUseAfterFree);
 
 // The first call that hears of it is a free.
 void HeardByFree() {
@@ -89,7 +89,7 @@ void HeardByFree() {
   Say("wait", cuCtxSynchronize());
   Say("free", cuMemFree(blocks.large));
 }
-const Scene heard_by_free("heard-by-free", "", HeardByFree);
+const Scene kHeardByFree("heard-by-free", "", HeardByFree);
 
 // A reset makes a new context, which is sound.
 void Reset() {
@@ -114,7 +114,7 @@ void Reset() {
   }
 }
 // On a real device the whole process is said to be lost.
-const Scene reset("reset", "simulated", Reset);
+const Scene kReset("reset", "simulated", Reset);
 
 // One context's error is not another's.
 void OtherContext() {
@@ -137,7 +137,7 @@ void OtherContext() {
   Must("first", cuCtxSetCurrent(first));
   Say("wait", cuCtxSynchronize());
 }
-const Scene other_context("other-context", "simulated SIMCUDA_DEVICES=2", OtherContext);
+const Scene kOtherContext("other-context", "simulated SIMCUDA_DEVICES=2", OtherContext);
 
 }  // namespace
 }  // namespace semantics

@@ -68,10 +68,10 @@ void Hand(Order order) {
     }
   }
 }
-const Scene same_stream("same-stream", "", [] { Hand(Order::kSameStream); });
-const Scene by_event("other-stream-by-event", "", [] { Hand(Order::kByEvent); });
-const Scene after_wait("other-stream-after-wait", "", [] { Hand(Order::kAfterWait); });
-const Scene unordered("other-stream-unordered", "", [] { Hand(Order::kNone); });
+const Scene kSameStream("same-stream", "", [] { Hand(Order::kSameStream); });
+const Scene kByEvent("other-stream-by-event", "", [] { Hand(Order::kByEvent); });
+const Scene kAfterWait("other-stream-after-wait", "", [] { Hand(Order::kAfterWait); });
+const Scene kUnordered("other-stream-unordered", "", [] { Hand(Order::kNone); });
 
 // Allocated in one stream, used in another behind an event, freed in a third behind the second's.
 void ThreeStreams() {
@@ -104,7 +104,7 @@ void ThreeStreams() {
     }
   }
 }
-const Scene three_streams("three-streams", "", ThreeStreams);
+const Scene kThreeStreams("three-streams", "", ThreeStreams);
 
 void PoolAttributes() {
   StartDevice();
@@ -144,7 +144,7 @@ void PoolAttributes() {
   Print("word %x", ReadWord(live));
   Say("free", cuMemFreeAsync(live, stream));
 }
-const Scene pool_attributes("pool-attributes", "", PoolAttributes);
+const Scene kPoolAttributes("pool-attributes", "", PoolAttributes);
 
 // The device's current pool is another one: cuMemAllocAsync takes from it, until it is set back.
 void CurrentPool() {
@@ -158,7 +158,8 @@ void CurrentPool() {
   Say("create", cuMemPoolCreate(&own, &properties));
   const auto owner = [&](CUdeviceptr block) {
     CUmemoryPool pool = nullptr;
-    const CUresult result = cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, block);
+    const CUresult result =
+        cuPointerGetAttribute(static_cast<void*>(&pool), CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, block);
     Print("of %d %s", result, pool == by_default ? "the default pool" : pool == own ? "the other" : "none");
   };
   const CUdeviceptr first = AllocateIn(stream, 5000);
@@ -186,7 +187,7 @@ void CurrentPool() {
   Say("wait", cuStreamSynchronize(stream));
   ShowPool("default", by_default);
 }
-const Scene current_pool("current-pool", "", CurrentPool);
+const Scene kCurrentPool("current-pool", "", CurrentPool);
 
 // A pool with a limit keeps to it.
 void LimitedPool() {
@@ -208,7 +209,7 @@ void LimitedPool() {
   Say("free", cuMemFreeAsync(more, stream));
   Say("destroy", cuMemPoolDestroy(pool));
 }
-const Scene limited_pool("limited-pool", "", LimitedPool);
+const Scene kLimitedPool("limited-pool", "", LimitedPool);
 
 // Pools of two devices, used from the other one.
 void PoolsOfDevices() {
@@ -235,7 +236,7 @@ void PoolsOfDevices() {
   Say("wait", cuStreamSynchronize(there));
   Say("wait", cuStreamSynchronize(here));
 }
-const Scene pools_of_devices("pools-of-devices", "SIMCUDA_DEVICES=2", PoolsOfDevices);
+const Scene kPoolsOfDevices("pools-of-devices", "SIMCUDA_DEVICES=2", PoolsOfDevices);
 
 }  // namespace
 }  // namespace semantics

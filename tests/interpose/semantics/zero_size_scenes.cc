@@ -57,7 +57,7 @@ void ZeroSizes() {
   Say("free async null", cudaFreeAsync(nullptr, nullptr));
   ShowErrors("at last");
 }
-const Scene zero_sizes("zero-sizes", "", ZeroSizes);
+const Scene kZeroSizes("zero-sizes", "", ZeroSizes);
 
 // The smallest sizes: each a block of its own, aligned, whose bytes are its own.
 void SmallestSizes() {
@@ -76,7 +76,7 @@ void SmallestSizes() {
     Say("free", cudaFree(blocks[bytes - 1]));
   }
 }
-const Scene smallest_sizes("smallest-sizes", "", SmallestSizes);
+const Scene kSmallestSizes("smallest-sizes", "", SmallestSizes);
 
 }  // namespace
 }  // namespace semantics
