@@ -207,6 +207,51 @@ TEST(IpcMemoryTest, AnOldHandleOpensNothing) {
       });
 }
 
+TEST(IpcMemoryTest, ABlockInASharedPageIsFilledWithZerosAnew) {
+  Simulate({{"SIMCUDA_FILL", "0"}}, [] {
+    UseDevice();
+    constexpr size_t kMiB = size_t{1} << 20;
+    const CUdeviceptr neighbour = Allocate(kMiB), memory = Allocate(kMiB);
+    HandleOf(neighbour);
+    EXPECT_CUDA(cuMemsetD8(memory, 7, kMiB));
+    EXPECT_CUDA(cuMemFree(memory));
+    EXPECT_EQ(Allocate(kMiB), memory);
+    EXPECT_EQ(Read(memory), 0u);
+    EXPECT_EQ(Read(memory + kMiB / 2), 0u);
+  });
+}
+
+TEST(IpcEventTest, TheWholeContextRecordsAndWaits) {
+  SimulateTwo(
+      {{"SIMCUDA_PROGRESS_MS", "0"}},
+      [](Line& line) {
+        CUcontext context = UseDevice();
+        const CUdeviceptr memory = Allocate(kPage);
+        CUevent event = nullptr;
+        CUipcEventHandle handle{};
+        EXPECT_CUDA(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+        EXPECT_CUDA(cuIpcGetEventHandle(&handle, event));
+        EXPECT_CUDA(cuMemsetD32Async(memory, 5, 16, MakeStream()));
+        EXPECT_CUDA(cuCtxRecordEvent(context, event));
+        line.Send(HandleOf(memory));
+        line.Send(handle);
+        line.Meet();
+      },
+      [](Line& line) {
+        CUcontext context = UseDevice();
+        const CUdeviceptr memory = OpenMemory(line.Receive<CUipcMemHandle>());
+        CUevent event = nullptr;
+        EXPECT_CUDA(cuIpcOpenEventHandle(&event, line.Receive<CUipcEventHandle>()));
+        CUstream stream = MakeStream();
+        uint32_t* result = AllocatePinned<uint32_t>(1);
+        EXPECT_CUDA(cuCtxWaitEvent(context, event));
+        EXPECT_CUDA(cuMemcpyDtoHAsync(result, memory, 4, stream));
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        EXPECT_EQ(*result, 5u);
+        line.Meet();
+      });
+}
+
 TEST(IpcMemoryTest, TheImporterKeepsWhatItOpened) {
   SimulateTwo(
       {},

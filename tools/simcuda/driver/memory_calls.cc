@@ -11,8 +11,10 @@
 namespace simcuda {
 
 void FillNow(const Block& block) {
-  const int fill = State::Get().config.fill;
-  if (fill >= 0) FillBytes(block.base, fill, block.size);
+  State& state = State::Get();
+  if (state.config.fill >= 0) {
+    FillBytes(block.base, state.config.fill, block.size, state.memory.FileBacked(block.base));
+  }
 }
 
 CUresult AllocateWithRetry(Context& context, size_t bytes, Kind kind, Block** block) {

@@ -40,8 +40,9 @@ void QueueFill(const std::shared_ptr<Stream>& stream, const Block& block) {
   State& state = State::Get();
   if (state.config.fill < 0) return;
   std::shared_ptr<Work> work = NewWork("fill", [base = block.base, id = block.buffer_id, byte = state.config.fill] {
-    const Block* current = State::Get().memory.Find(base);
-    if (current != nullptr && current->buffer_id == id) FillBytes(base, byte, current->size);
+    Memory& memory = State::Get().memory;
+    const Block* current = memory.Find(base);
+    if (current != nullptr && current->buffer_id == id) FillBytes(base, byte, current->size, memory.FileBacked(base));
     return Outcome::kDone;
   });
   work->cost_ns = 0;

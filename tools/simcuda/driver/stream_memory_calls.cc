@@ -167,6 +167,7 @@ CUresult impl::cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
     if (!stream->idle()) work->after.push_back(stream->queue.back());
   }
   event->captured = nullptr;
+  if (event->shared) State::Get().shared_events.Recording(*event->shared, work);
   event->record = State::Get().engine.Enqueue(context->legacy, work);
   return CUDA_SUCCESS;
 }
@@ -181,11 +182,12 @@ CUresult impl::cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
     event->captured->capture->invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
-  if (!event->record) return CUDA_SUCCESS;
+  const bool elsewhere = SharedEvents::Elsewhere(*event);
+  if (!event->record && !elsewhere) return CUDA_SUCCESS;
   for (const auto& stream : std::vector<std::shared_ptr<Stream>>(context->streams)) {
-    std::shared_ptr<Work> work = NewWork("wait_event", nullptr);
+    std::shared_ptr<Work> work = elsewhere ? SharedEvents::WaitingWork(*event) : NewWork("wait_event", nullptr);
     work->cost_ns = 0;
-    work->after.push_back(event->record);
+    if (!elsewhere) work->after.push_back(event->record);
     State::Get().engine.Enqueue(stream, work);
   }
   return CUDA_SUCCESS;
