@@ -25,6 +25,7 @@ constexpr unsigned kTriesAtEnd = 1000;
 
 constinit unseen::Findings findings{};
 constinit std::atomic<bool> looking{false};  // guards findings
+constinit std::atomic<bool> ended{false};    // nobody would hear of more
 
 bool IsHooked(const char* name) { return FindHook(name) != HookId::kNone; }
 
@@ -82,6 +83,7 @@ void SelfCheck(const DriverTable& driver) {
 }
 
 const char* LookAtEnd() {
+  ended.store(true, std::memory_order_relaxed);
   if (!BeginLook(kTriesAtEnd)) return nullptr;
   const unseen::Surroundings known = WhatIsKnown();
   unseen::Look(known, 0, findings);
@@ -93,7 +95,9 @@ const char* LookAtEnd() {
 
 void LookBeforeClose(void* handle) {
   static constinit std::atomic<unsigned> looks{0};
-  if (handle == nullptr || looks.load(std::memory_order_relaxed) >= kMaxLooksBeforeClose) return;
+  if (handle == nullptr || ended.load(std::memory_order_relaxed) ||
+      looks.load(std::memory_order_relaxed) >= kMaxLooksBeforeClose)
+    return;
   const int saved_errno = errno;
   // glibc's handles are its objects. What is no object is not dereferenced, and the real dlclose deals with it.
   link_map object{};

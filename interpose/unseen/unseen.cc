@@ -14,6 +14,7 @@
 namespace cuheap::unseen {
 namespace {
 
+constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kMaxHeaders = 64;
 constexpr std::size_t kMaxCopies = Findings::kMaxDrivers + 1;
 constexpr std::size_t kMaxFunctions = 512;
@@ -208,22 +209,33 @@ class Looker {
     }
   }
 
+  // Only pages that were written can hold an address: the others are as in the file, or were never touched.
   void SearchWords(std::uint64_t begin, std::uint64_t bytes, std::uint64_t& left, Words& words) {
-    std::uint64_t at = (begin + 7) & ~std::uint64_t{7};
+    constexpr std::size_t kPages = sizeof(scratch_.buffer) / kPage;
     const std::uint64_t end = begin + bytes;
-    while (at + 8 <= end && left != 0) {
-      const std::uint64_t wanted =
-          std::min({end - at, std::uint64_t{sizeof(scratch_.buffer)}, left}) & ~std::uint64_t{7};
-      if (wanted == 0) return;
-      const std::size_t got = reader_.Read(at, scratch_.buffer, wanted);
-      for (std::size_t i = 0; i + 8 <= got; i += 8) {
-        std::uint64_t word;
-        std::memcpy(&word, scratch_.buffer + i, sizeof(word));
-        Judge(word, words);
+    bool written[kPages];
+    for (std::uint64_t page = begin & ~(kPage - 1); page < end && left != 0; page += kPages * kPage) {
+      reader_.FindWritten(page, written, kPages);
+      for (std::size_t first = 0; first < kPages && page + first * kPage < end && left != 0;) {
+        std::size_t last = first;
+        while (last < kPages && written[last] == written[first]) ++last;
+        const std::uint64_t from = std::max(page + first * kPage, (begin + 7) & ~std::uint64_t{7});
+        const std::uint64_t to = std::min(page + last * kPage, end);
+        if (written[first] && from < to) {
+          SearchRun(from, to - from, words);
+          left -= std::min(left, to - from);
+        }
+        first = last;
       }
-      left -= wanted;
-      at += wanted;
-      if (got < wanted) at = (at + 4095) & ~std::uint64_t{4095};  // a page that is not there any more
+    }
+  }
+
+  void SearchRun(std::uint64_t at, std::uint64_t bytes, Words& words) {
+    const std::size_t got = reader_.Read(at, scratch_.buffer, bytes);
+    for (std::size_t i = 0; i + 8 <= got; i += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, scratch_.buffer + i, sizeof(word));
+      Judge(word, words);
     }
   }
 

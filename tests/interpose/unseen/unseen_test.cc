@@ -103,6 +103,21 @@ TEST(OwnMemoryReader, RefusesWhatIsNotThere) {
   munmap(pages, page);
 }
 
+TEST(OwnMemoryReader, TellsPagesThatWereWritten) {
+  constexpr std::size_t kPages = 600;  // more than are asked for at once
+  void* pages = mmap(nullptr, kPages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  static_cast<char*>(pages)[3 * 4096] = 1;
+  static_cast<char*>(pages)[599 * 4096] = 1;
+  bool written[kPages] = {};
+  OwnMemoryReader reader;
+  reader.FindWritten(reinterpret_cast<std::uint64_t>(pages), written, kPages);
+  EXPECT_TRUE(written[3]);
+  EXPECT_TRUE(written[599]);
+  EXPECT_TRUE(access("/proc/self/pagemap", R_OK) != 0 || !written[5]);
+  munmap(pages, kPages * 4096);
+}
+
 TEST(Look, WithoutADriverNothingIsFound) {
   const auto findings = std::make_unique<Findings>();
   Surroundings surroundings;
