@@ -18,7 +18,9 @@ namespace {
 constexpr std::size_t kTableBytes = sizeof(ipc::TableHeader) + ipc::kTableEntries * sizeof(ipc::TableEntry);
 // Numbers below are the program's: closed standard streams, tables of its own, the next one that open() gives.
 constexpr int kLowestDescriptor = 100;
-constexpr unsigned kCloseOnExec = 1;  // MFD_CLOEXEC, which glibc 2.27 brought
+constexpr unsigned kFileFlags = 1 | 2;  // MFD_CLOEXEC, MFD_ALLOW_SEALING, which glibc 2.27 brought
+constexpr int kAddSeals = 1033;         // F_ADD_SEALS
+constexpr int kSeals = 1 | 2 | 4;       // F_SEAL_SEAL, _SHRINK, _GROW: a table cut short by others would end this process
 
 class KeepErrno {
  public:
@@ -97,7 +99,7 @@ std::optional<SharedBlock> Resolve(const Handle& handle) {
 }  // namespace ipc
 
 bool ExportTable::MakeTable() {
-  int descriptor = static_cast<int>(syscall(SYS_memfd_create, "cuheap-ipc", kCloseOnExec));
+  int descriptor = static_cast<int>(syscall(SYS_memfd_create, "cuheap-ipc", kFileFlags));
   if (descriptor < 0) return false;
   if (const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, kLowestDescriptor); moved >= 0) {
     close(descriptor);
@@ -106,7 +108,7 @@ bool ExportTable::MakeTable() {
   struct stat status = {};
   void* place = MAP_FAILED;
   if (ftruncate(descriptor, static_cast<off_t>(kTableBytes)) == 0 && fstat(descriptor, &status) == 0 &&
-      Allocate(descriptor, 0, sizeof(ipc::TableHeader))) {
+      fcntl(descriptor, kAddSeals, kSeals) == 0 && Allocate(descriptor, 0, sizeof(ipc::TableHeader))) {
     place = mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   if (place == MAP_FAILED) {

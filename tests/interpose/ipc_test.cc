@@ -5,6 +5,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "interpose/handlers_identity.h"
 #include "interpose/handlers_memory.h"
@@ -144,6 +145,16 @@ TEST_F(IpcTest, AProgramThatClosesOurDescriptorEndsWhatWasExported) {
   for (const int descriptor : {ends[0], ends[1], ours.descriptor}) close(descriptor);
   EXPECT_EQ(Free(block), CUDA_SUCCESS);
   EXPECT_FALSE(Opens(anew));
+}
+
+TEST_F(IpcTest, NobodyCutsTheTableShort) {
+  const ipc::Handle ours = ipc::ParseHandle(Export(MustAllocate(1000))).value();
+  const std::string path = "/proc/self/fd/" + std::to_string(ours.descriptor);
+  const int other = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(other, 0);
+  EXPECT_NE(ftruncate(other, 0), 0);
+  close(other);
+  EXPECT_TRUE(ipc::Resolve(ours).has_value());
 }
 
 TEST_F(IpcTest, ErrnoIsTheProgramsOwn) {
