@@ -86,7 +86,7 @@ void Descriptors() {
   Say("no width", cuArray3DCreate(&none, &empty));
   Say("no descriptor", cuArrayCreate(&none, nullptr));
 }
-const Scene descriptors("descriptors", "", Descriptors);
+const Scene kDescriptors("descriptors", "", Descriptors);
 
 // Through arrays of each shape, between blocks of the pool that must not be touched.
 void Bytes() {
@@ -139,7 +139,7 @@ void Bytes() {
     Say("free", cuMemFree(before));
   }
 }
-const Scene bytes("bytes", "", Bytes);
+const Scene kBytes("bytes", "", Bytes);
 
 // The block is freed while the copy into the array is queued: nobody may be given it before.
 void Queued() {
@@ -171,7 +171,7 @@ void Queued() {
   }
   Say("destroy", cuArrayDestroy(row));
 }
-const Scene queued("queued", "", Queued);
+const Scene kQueued("queued", "", Queued);
 
 void Mipmaps() {
   StartDevice();
@@ -200,7 +200,7 @@ void Mipmaps() {
   }
   Say("destroy", cuMipmappedArrayDestroy(mipmapped));
 }
-const Scene mipmaps("mipmaps", "", Mipmaps);
+const Scene kMipmaps("mipmaps", "", Mipmaps);
 
 void Textures() {
   StartDevice();
@@ -236,7 +236,7 @@ void Textures() {
   }
   Say("destroy", cuArrayDestroy(array));
 }
-const Scene textures("textures", "", Textures);
+const Scene kTextures("textures", "", Textures);
 
 // The device is filled and all of it freed: our idle memory is in the way of arrays, which must not notice.
 void IdleInTheWay() {
@@ -268,7 +268,7 @@ void IdleInTheWay() {
     if (mipmapped != nullptr) Say("destroy", cuMipmappedArrayDestroy(mipmapped));
   }
 }
-const Scene idle_in_the_way("idle-in-the-way", "SIMCUDA_MEMORY=256MiB", IdleInTheWay);
+const Scene kIdleInTheWay("idle-in-the-way", "SIMCUDA_MEMORY=256MiB", IdleInTheWay);
 
 // An array as a node of a graph copies again with every launch.
 void Captured() {
@@ -309,7 +309,7 @@ void Captured() {
   Say("destroy", cuGraphDestroy(graph));
   Say("destroy", cuArrayDestroy(row));
 }
-const Scene captured("captured", "", Captured);
+const Scene kCaptured("captured", "", Captured);
 
 }  // namespace
 }  // namespace semantics

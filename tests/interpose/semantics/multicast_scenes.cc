@@ -79,7 +79,7 @@ void BindAndMap() {
   Say("release the object", cuMemRelease(object));
   Say("address", cuMemAddressFree(address, 2 * unit));
 }
-const Scene bind_and_map("bind-and-map", "SIMCUDA_DEVICES=2", BindAndMap);
+const Scene kBindAndMap("bind-and-map", "SIMCUDA_DEVICES=2", BindAndMap);
 
 // A block of a memory pool is bound by its address, then freed: its memory may not become another block's while it is
 // bound.
@@ -105,7 +105,7 @@ void BindAddress() {
   Say("free", cuMemFree(plain));
   Say("release", cuMemRelease(object));
 }
-const Scene bind_address("bind-address", "simulated SIMCUDA_DEVICES=2", BindAddress);
+const Scene kBindAddress("bind-address", "simulated SIMCUDA_DEVICES=2", BindAddress);
 
 // Idle memory of the pool is in the way of the physical memory that is to be bound.
 void IdleInTheWay() {
@@ -131,7 +131,7 @@ void IdleInTheWay() {
   Say("release", cuMemRelease(object));
   Say("release", cuMemRelease(memory));
 }
-const Scene idle_in_the_way("idle-in-the-way", "SIMCUDA_DEVICES=2 SIMCUDA_MEMORY=256MiB", IdleInTheWay);
+const Scene kIdleInTheWay("idle-in-the-way", "SIMCUDA_DEVICES=2 SIMCUDA_MEMORY=256MiB", IdleInTheWay);
 
 void Refused() {
   StartDevice();
@@ -148,7 +148,7 @@ void Refused() {
   Say("add to memory", cuMulticastAddDevice(memory, 0));
   Say("release", cuMemRelease(memory));
 }
-const Scene refused("refused", "SIMCUDA_DEVICES=2", Refused);
+const Scene kRefused("refused", "SIMCUDA_DEVICES=2", Refused);
 
 }  // namespace
 }  // namespace semantics

@@ -42,7 +42,7 @@ void Flags() {
   Say("free a block", cuMemFreeHost(reinterpret_cast<void*>(block)));
   Say("free", cuMemFree(block));
 }
-const Scene flags("flags", "", Flags);
+const Scene kFlags("flags", "", Flags);
 
 constexpr std::size_t kPages = 16 * 4096;
 
@@ -81,7 +81,7 @@ void Register() {
   Say("free", cuMemFree(block));
   munmap(memory, kPages);
 }
-const Scene register_and_unregister("register", "", Register);
+const Scene kRegisterAndUnregister("register", "", Register);
 
 // Registered again and again at one address, with blocks that come and go: each round's bytes are its own.
 void Rounds() {
@@ -102,7 +102,7 @@ void Rounds() {
   }
   munmap(memory, kPages);
 }
-const Scene rounds("rounds", "", Rounds);
+const Scene kRounds("rounds", "", Rounds);
 
 // Portable memory is every context's.
 void Portable() {
@@ -124,7 +124,7 @@ void Portable() {
   Print("word %u", word);
   Say("free", cuMemFreeHost(memory));
 }
-const Scene portable("portable", "", Portable);
+const Scene kPortable("portable", "", Portable);
 
 }  // namespace
 }  // namespace semantics

@@ -58,7 +58,7 @@ void Shapes() {
   Say("no height", cuMemAllocPitch(&block, &pitch, 4, 0, 4));
   Say("odd elements", cuMemAllocPitch(&block, &pitch, 64, 4, 3));
 }
-const Scene shapes("shapes", "", Shapes);
+const Scene kShapes("shapes", "", Shapes);
 
 void IdleInTheWay() {
   StartDevice();
@@ -82,7 +82,7 @@ void IdleInTheWay() {
     Say("free", cuMemFree(pitched));
   }
 }
-const Scene idle_in_the_way("idle-in-the-way", "SIMCUDA_MEMORY=256MiB", IdleInTheWay);
+const Scene kIdleInTheWay("idle-in-the-way", "SIMCUDA_MEMORY=256MiB", IdleInTheWay);
 
 }  // namespace
 }  // namespace semantics
