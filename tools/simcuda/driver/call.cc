@@ -101,6 +101,8 @@ void Call::SleepUnlocked(std::chrono::microseconds time, const sigset_t& program
 CUresult Call::Begin() {
   if (InsideWork()) return CUDA_ERROR_NOT_PERMITTED;
   State& state = State::Get();
+  // Source: CUDA Driver API, CUresult: "This indicates that the CUDA driver is in the process of shutting down."
+  if (state.exited && !state.forked) return CUDA_ERROR_DEINITIALIZED;
   if ((info_.flags & kBeforeInit) == 0) {
     if (!state.initialized || state.forked) return CUDA_ERROR_NOT_INITIALIZED;
   } else if (state.forked && std::strcmp(info_.name, "cuInit") == 0) {

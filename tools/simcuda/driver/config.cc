@@ -133,6 +133,8 @@ Config Config::FromEnvironment() {
        [&](const std::string& text) { return ParseByte(text, &config.fill); });
   Read(&config, "SIMCUDA_FREE_SYNC", "0 or 1",
        [&](const std::string& text) { return ParseSwitch(text, &config.free_sync); });
+  Read(&config, "SIMCUDA_REFUSE_AT_EXIT", "0 or 1",
+       [&](const std::string& text) { return ParseSwitch(text, &config.refuse_at_exit); });
   Read(&config, "SIMCUDA_PROGRESS_MS", "milliseconds (0: never)", [&](const std::string& text) {
     if (!ParseUnsigned(text, &number) || number > 86'400'000) return false;
     config.progress_ms = static_cast<int64_t>(number);

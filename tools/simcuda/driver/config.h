@@ -33,6 +33,7 @@ struct Config {
   uint64_t seed = 1;
   int fill = -1;              // byte that memory handed out is filled with; -1: none
   bool free_sync = true;      // cuMemFree waits for the context's work, as the vendor's does
+  bool refuse_at_exit = false;  // calls after the exit handler answer CUDA_ERROR_DEINITIALIZED
   int64_t progress_ms = 500;  // work older than this runs although nobody waits; 0: never
   int driver_version = 0;     // cuDriverGetVersion
   std::string log_path;       // empty: no log. %p is the process id

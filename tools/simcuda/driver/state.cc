@@ -23,6 +23,7 @@ void AfterForkInChild() {
 void AtExit() {
   State& state = State::Get();
   const std::lock_guard<std::mutex> lock(state.mutex);
+  state.exited = state.config.refuse_at_exit;
   if (state.forked || !state.log.enabled()) return;
   state.memory.ForEachBlock([&](const Block& block) {
     state.log.Note("held address=" + HexText(block.base) + " bytes=" + std::to_string(block.size) +

@@ -32,6 +32,7 @@ struct State {
   Log log;
   bool initialized = false;  // cuInit succeeded
   bool forked = false;       // this is a child forked after cuInit: nothing works any more
+  bool exited = false;       // the exit handler ran, and calls are refused from then on
   Engine engine;
   Memory memory;
   std::vector<std::unique_ptr<Device>> devices;
