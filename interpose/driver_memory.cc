@@ -29,6 +29,12 @@ DriverResult DriverMemory::Allocate(std::size_t bytes, std::uint64_t* out) {
   return {result};
 }
 
+CUresult DriverMemory::FreeHere(std::uint64_t context, std::uint64_t address) {
+  const RelaxedCapture relaxed(driver_);
+  const ContextScope scope(driver_, context);
+  return scope.result() != CUDA_SUCCESS ? scope.result() : driver_.cuMemFree_v2(address);
+}
+
 DriverResult DriverMemory::Free(std::uint64_t address) {
   std::uint64_t context = 0;
   {
@@ -40,10 +46,24 @@ DriverResult DriverMemory::Free(std::uint64_t address) {
       contexts_.erase(found);
     }
   }
-  const RelaxedCapture relaxed(driver_);
-  const ContextScope scope(driver_, context);
-  if (scope.result() != CUDA_SUCCESS) return {scope.result()};
-  const CUresult result = driver_.cuMemFree_v2(address);
+  if (context == 0) {
+    CUcontext current = nullptr;
+    driver_.cuCtxGetCurrent(&current);
+    context = reinterpret_cast<std::uint64_t>(current);
+  }
+  CUresult result = CUDA_SUCCESS;
+  switch (frees_.Free(context, address, deadline_ * kFreeDeadlines, &result)) {
+    case FreeHelper::Outcome::kDone:
+      break;
+    case FreeHelper::Outcome::kGoing:  // it will be free, only not yet
+      return {CUDA_SUCCESS};
+    case FreeHelper::Outcome::kBusy:
+      result = CUDA_ERROR_NOT_READY;
+      break;
+    case FreeHelper::Outcome::kNone:
+      result = FreeHere(context, address);
+      break;
+  }
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) {  // still there
     const std::lock_guard lock(mutex_);
     contexts_[address] = context;

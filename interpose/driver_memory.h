@@ -10,6 +10,8 @@
 
 #include "allocator/device_memory.h"
 #include "interpose/driver_functions.h"
+#include "interpose/free_helper.h"
+#include "interpose/no_cancel.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/sync_helper.h"
 
@@ -37,6 +39,7 @@ class RelaxedCapture {
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
+  const NoCancel whole_;  // the bracket must be closed, and the books behind it
   decltype(&::cuThreadExchangeStreamCaptureMode) exchange_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
@@ -65,11 +68,18 @@ class DriverMemory {
 
   DriverResult Allocate(std::size_t bytes, std::uint64_t* out);
   DriverResult Free(std::uint64_t address);
+  // Before a context is destroyed: no free of ours is under way in it afterwards.
+  void Leave(std::uint64_t context) { frees_.Leave(context); }
   DriverResult Synchronize(std::uint64_t context) { return {helper_.Synchronize(context, deadline_)}; }
 
  private:
+  CUresult FreeHere(std::uint64_t context, std::uint64_t address);
+
+  // A free waits for work as a synchronisation does, but if it is given up the request fails: so much longer.
+  static constexpr int kFreeDeadlines = 30;
   const DriverFunctions& driver_;
   SyncHelper& helper_;
+  FreeHelper frees_{driver_};
   const std::chrono::milliseconds deadline_;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::uint64_t> contexts_;  // by address

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "interpose/real_loader.h"
+#include "interpose/stacks/loaded_objects.h"
 
 namespace cuheap {
 namespace {
@@ -69,10 +70,12 @@ void* DriverTable::Resolve(const char* name) const {
 
 bool DriverTable::Fill() {
   if (!FindObject() || (object_ == nullptr && RealDlsym() == nullptr)) return false;
-  Dl_info file{};
-  void* start = Resolve("cuInit");
-  if (start != nullptr && dladdr(start, &file) != 0 && file.dli_fname != nullptr) {
-    std::strncpy(path_, file.dli_fname, sizeof(path_) - 1);
+  // Not by dladdr: a constructor, with the loader's lock held, may wait for the thread that makes this first call.
+  stacks::LoadedObject file;
+  const void* start = Resolve("cuInit");
+  if (start != nullptr && stacks::FindLoadedObject(reinterpret_cast<std::uintptr_t>(start), file) &&
+      file.name != nullptr) {
+    std::strncpy(path_, file.name, sizeof(path_) - 1);
   }
   for (std::size_t i = 0; i < kHookCount; ++i) {
     void* found = Resolve(kHooks[i].name);

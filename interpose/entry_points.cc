@@ -1,6 +1,9 @@
 // The wrappers behind the exported names: one template, instantiated from the list. They only find the real function,
 // see whether this call is ours to look at, and hand both to the effect's handler.
+#include <cxxabi.h>
+
 #include <atomic>
+#include <cstdint>
 #include <utility>
 
 #include "interpose/cuda_api.h"
@@ -11,9 +14,11 @@
 #include "interpose/handlers_memory.h"
 #include "interpose/handlers_streams.h"
 #include "interpose/handlers_work.h"
+#include "interpose/late_frees.h"
 #include "interpose/process.h"
 #include "interpose/resolve.h"
 #include "interpose/self_check.h"
+#include "interpose/stacks/loaded_objects.h"
 #include "interpose/thread_guard.h"
 
 namespace cuheap {
@@ -37,6 +42,13 @@ constexpr CUresult kNoDriver = CUDA_ERROR_NOT_INITIALIZED;
 // The driver that is loaded lacks the function; natively the program would not have linked.
 constexpr CUresult kNoFunction = CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER;
 
+// By the loader's own table: a call from below is rare.
+bool IsInDriver(const DriverTable& driver, const void* address) {
+  stacks::LoadedObject itself, other;
+  return stacks::FindLoadedObject(reinterpret_cast<std::uint64_t>(driver.Real(HookId::cuInit)), itself) &&
+         stacks::FindLoadedObject(reinterpret_cast<std::uint64_t>(address), other) && itself.begin == other.begin;
+}
+
 template <HookId kId, class Function>
 struct Entry;
 
@@ -44,31 +56,51 @@ template <HookId kId, class... Args>
 struct Entry<kId, CUresult (*)(Args...)> {
   using Real = CUresult (*)(Args...);
 
-  static CUresult Call(Args... args) noexcept {
+  // Not noexcept: what the driver's callbacks throw, and the unwinding of a cancelled thread, pass through us as they pass
+  // through the driver.
+  static CUresult Call(Args... args) {
+    const void* const caller = __builtin_return_address(0);
     const DriverTable* driver = DriverTable::Find();
     if (driver == nullptr) return kNoDriver;
     const Real real = reinterpret_cast<Real>(driver->Real(kId));
     if (real == nullptr) return kNoFunction;
-    const ThreadGuard guard;
-    if (!guard.entered()) return real(args...);
     constexpr Effect kEffect = kHooks[Index(kId)].effect;
+    const auto from_driver = [&] { return IsInDriver(*driver, caller); };
+    const ThreadGuard guard(from_driver);
+    if (!guard.entered()) {
+      if constexpr (kEffect == Effect::kFree || kEffect == Effect::kFreeAsync) {
+        if (!from_driver()) return LateFrees::Add(&Call, args...);
+      }
+      return real(args...);
+    }
     if constexpr (kEffect == Effect::kResolve) {
       return ResolveThrough(real,
                             args...);  // makes nothing: also the very first call, in a process that goes no further
     } else {
       Router* router = EnterProcess(*driver);
       if (router == nullptr) return real(args...);
-      return Guarded([&] { return Handler<kEffect>::Call(*router, kId, real, args...); });
+      const CUresult result =
+          Guarded([&] { return Handler<kEffect>::Call(*router, kId, ProgramsCall<Real>(real), args...); });
+      if (LateFrees::any() && guard.outermost()) [[unlikely]] {
+        LateFrees::Make([](CUdeviceptr address, CUresult failure) {
+          recorder::Note(journal::NoteCode::kSelfCheck, "a signal handler's free failed (a: address, b: error)", address,
+                         static_cast<std::uint64_t>(failure));
+        });
+      }
+      return result;
     }
   }
 
  private:
   // Our own books need host memory; a program built without exceptions must not see one.
   template <class Body>
-  static CUresult Guarded(Body&& body) noexcept {
+  static CUresult Guarded(Body&& body) {
     try {
       return body();
+    } catch (const abi::__forced_unwind&) {  // the thread is being cancelled
+      throw;
     } catch (...) {
+      if (DriverCall::TakeUnwound()) throw;
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
   }

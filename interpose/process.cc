@@ -17,6 +17,7 @@
 #include "interpose/holes.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/python/object_symbols.h"
+#include "interpose/recorder/own_files.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/router.h"
 #include "interpose/self_check.h"
@@ -71,8 +72,7 @@ void SayRejected(const options::Rejection& rejection) {
       std::snprintf(text, sizeof(text), "cuheap: %s=%s is not understood: %s. This process runs without cuheap.\n",
                     rejection.variable, value, rejection.remedy);
   if (length > 0) {
-    [[maybe_unused]] const auto written =
-        write(STDERR_FILENO, text, std::min<std::size_t>(static_cast<std::size_t>(length), sizeof(text) - 1));
+    recorder::Complain({text, std::min<std::size_t>(static_cast<std::size_t>(length), sizeof(text) - 1)});
   }
 }
 
@@ -163,7 +163,12 @@ bool Start(const DriverTable& driver) {
   const auto missing = [](const char* name) { recorder::Note(journal::NoteCode::kMissingFunction, name); };
   const bool complete = functions.Fill(lookup, missing);
   if (!complete) recorder::Note(journal::NoteCode::kPassThrough, "the driver lacks a function that serving needs");
-  new (router_place) Router(functions, complete, options);
+  try {
+    new (router_place) Router(functions, complete, options);
+  } catch (...) {
+    recorder::Note(journal::NoteCode::kPassThrough, "there was no memory for the pool's books");
+    return false;
+  }
   if (options.test_without == options::Rule::kExit) std::atexit(CallAtExit);
   return true;
 }

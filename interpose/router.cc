@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/thread_guard.h"
+
 namespace cuheap {
 namespace {
 
@@ -249,12 +251,17 @@ CUresult Router::Serve(const Place& place, CUdeviceptr* out, std::size_t bytes, 
   return CUDA_SUCCESS;
 }
 
+CUresult Router::FreeAtTheEnd(CUresult refusal, CUdeviceptr address) {
+  if (refusal == CUDA_ERROR_DEINITIALIZED) Freeing(address, 0, journal::AllocationKind::kNone);
+  return refusal;
+}
+
 std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t stream, bool may_wait) {
   if (pool_ == nullptr || address == 0 || !pool_->Owns(address)) return std::nullopt;
   // A free in a stream happens in the stream's context, of which the caller has asked: none need be current.
   if (may_wait) {
     const Place place = Where();
-    if (place.result != CUDA_SUCCESS) return place.result;
+    if (place.result != CUDA_SUCCESS) return FreeAtTheEnd(place.result, address);
     if (place.context == 0) return CUDA_ERROR_INVALID_CONTEXT;
   }
   std::uint64_t pinned = 0;
@@ -338,7 +345,7 @@ CUresult Router::SynchronizeForFree(std::uint64_t context) {
   const ContextScope scope(driver_, context);
   if (scope.result() != CUDA_SUCCESS) return Observe(scope.result());
   const Bracket bracket = BeginSynchronization(context);
-  const CUresult result = Observe(driver_.cuCtxSynchronize());
+  const CUresult result = Observe(ProgramsCall<CUresult (*)()>(driver_.cuCtxSynchronize)());
   EndSynchronization(context, bracket, result);
   recorder::Count(journal::Counter::kPoolSynchronizations);
   return result;
@@ -387,6 +394,7 @@ void Router::ContextGoing(std::uint64_t context) {
   if (pool_ != nullptr) pool_->ContextDestroying(context);
   if (streams_ != nullptr) streams_->pool().ContextDestroying(context);
   helper_.Close(context);
+  memory_.Leave(context);
 }
 
 void Router::ContextWent(std::uint64_t context, bool gone) {

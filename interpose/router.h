@@ -131,6 +131,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
     const recorder::FreeToken token = address == 0 ? recorder::FreeToken{} : Freeing(address, stream, kind);
     const std::optional<PoolBlock> exposed = exposed_.Take(address);
     const CUresult result = Forward(real, args...);
+    if (result == CUDA_ERROR_DEINITIALIZED) return result;  // see FreeAtTheEnd
     if (result != CUDA_SUCCESS) {
       if (exposed) exposed_.Add(*exposed);
       if (address != 0) recorder::FreeFailed(token, static_cast<std::uint16_t>(result));
@@ -139,6 +140,9 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
     }
     return result;
   }
+  // A free that the driver refuses with `refusal`. If that is because it shuts down, the block is freed all the same: the
+  // program did what it could, and that is no leak. Returns the refusal.
+  CUresult FreeAtTheEnd(CUresult refusal, CUdeviceptr address);
   void HostMemoryFreed(const recorder::FreeToken& token) {
     if (token.known && IsHostVisible(token.allocation.kind)) barrier_.HostMemoryRemoved();
   }

@@ -53,7 +53,7 @@ std::optional<CUresult> Router::FreeInStream(HookId id, CUdeviceptr address, CUs
 std::optional<CUresult> Router::FreeStreamBlockNow(CUdeviceptr address) {
   if (streams_ == nullptr || !streams_->pool().Owns(address)) return std::nullopt;
   const Place place = Where();
-  if (place.result != CUDA_SUCCESS) return place.result;
+  if (place.result != CUDA_SUCCESS) return FreeAtTheEnd(place.result, address);
   if (place.context == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (captures_.AnyOpen() && streams_->pool().Find(address)) {
     if (const CUresult verdict = AskForFreeDuringCapture(place.context); verdict != CUDA_SUCCESS) return verdict;

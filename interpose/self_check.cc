@@ -1,6 +1,5 @@
 #include "interpose/self_check.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <sched.h>
 
@@ -14,6 +13,7 @@
 #include "interpose/frameworks/pytorch.h"
 #include "interpose/real_loader.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/stacks/loaded_objects.h"
 #include "interpose/unseen/own_memory_reader.h"
 #include "interpose/unseen/unseen.h"
 
@@ -47,6 +47,10 @@ bool BeginLook(unsigned tries) {
   return false;
 }
 
+bool FindObjectOf(const void* address, stacks::LoadedObject& object) {
+  return stacks::FindLoadedObject(reinterpret_cast<std::uintptr_t>(address), object);
+}
+
 void EndLook() { looking.store(false, std::memory_order_release); }
 
 }  // namespace
@@ -54,13 +58,14 @@ void EndLook() { looking.store(false, std::memory_order_release); }
 void SelfCheck(const DriverTable& driver) {
   frameworks::FindPyTorch();
   char text[200];
-  Dl_info driver_file{};
-  dladdr(driver.Real(HookId::cuInit), &driver_file);
+  // Not by dladdr, which takes the loader's lock: a constructor may hold it and wait for this thread.
+  stacks::LoadedObject driver_file;
+  FindObjectOf(driver.Real(HookId::cuInit), driver_file);
   unsigned elsewhere = 0;
   for (std::size_t i = 0; i < kHookCount; ++i) {
     void* real = driver.Real(static_cast<HookId>(i));
-    Dl_info owner{};
-    if (real != nullptr && dladdr(real, &owner) != 0 && owner.dli_fbase != driver_file.dli_fbase) ++elsewhere;
+    stacks::LoadedObject owner;
+    if (real != nullptr && FindObjectOf(real, owner) && owner.begin != driver_file.begin) ++elsewhere;
   }
   std::snprintf(text, sizeof(text), "%zu of %zu hooked functions are in this driver (%.120s)",
                 kHookCount - driver.missing_count(), kHookCount, driver.path());
@@ -69,12 +74,12 @@ void SelfCheck(const DriverTable& driver) {
     std::snprintf(text, sizeof(text), "%u hooked functions of the driver lie in another library", elsewhere);
     recorder::Note(journal::NoteCode::kSelfCheck, text, elsewhere);
   }
-  Dl_info owner{};
+  stacks::LoadedObject owner;
   const char* name = "";
   if (KnownDlsym() == nullptr) return;
-  if (dladdr(reinterpret_cast<void*>(KnownDlsym()), &owner) != 0 && owner.dli_fname != nullptr) {
-    const char* slash = std::strrchr(owner.dli_fname, '/');
-    name = slash != nullptr ? slash + 1 : owner.dli_fname;
+  if (FindObjectOf(reinterpret_cast<void*>(KnownDlsym()), owner)) {
+    const char* slash = std::strrchr(owner.name, '/');
+    name = slash != nullptr ? slash + 1 : owner.name;
   }
   if (std::string_view(name) != "libc.so.6" && std::string_view(name) != "libdl.so.2") {
     std::snprintf(text, sizeof(text), "dlsym is also hooked by %.150s", name);

@@ -1,19 +1,11 @@
 #include "interpose/sync_helper.h"
 
-#include <pthread.h>
-#include <signal.h>
-
-#include <algorithm>
-#include <climits>
-#include <cstddef>
-
+#include "interpose/helper_thread.h"
+#include "interpose/no_cancel.h"
 #include "interpose/thread_guard.h"
 
 namespace cuheap {
 namespace {
-
-// Small, but with room for the process's static TLS, which glibc takes from the stack.
-constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 
 CUcontext AsHandle(std::uint64_t context) { return reinterpret_cast<CUcontext>(context); }
 
@@ -21,6 +13,7 @@ CUcontext AsHandle(std::uint64_t context) { return reinterpret_cast<CUcontext>(c
 
 CUresult SyncHelper::Synchronize(std::uint64_t context, std::chrono::milliseconds deadline) {
   if (deadline.count() == 0) return CUDA_ERROR_NOT_READY;
+  const NoCancel whole;  // bounded by the deadline
   const auto until = std::chrono::steady_clock::now() + deadline;
   std::unique_lock lock(mutex_);
   if (captures_.AnyOpen() || closed_.contains(context) || (!started_ && !StartThread())) return CUDA_ERROR_NOT_READY;
@@ -40,6 +33,7 @@ CUresult SyncHelper::Synchronize(std::uint64_t context, std::chrono::millisecond
 }
 
 void SyncHelper::Close(std::uint64_t context) {
+  const NoCancel whole;
   std::unique_lock lock(mutex_);
   closed_.insert(context);
   finished_.wait(lock, [this, context] { return running_ == nullptr || running_->context != context; });
@@ -50,23 +44,7 @@ void SyncHelper::Reopen(std::uint64_t context) {
   closed_.erase(context);
 }
 
-bool SyncHelper::StartThread() {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, std::max<std::size_t>(kStackBytes, PTHREAD_STACK_MIN));
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The program's signals are not for this thread: it inherits a full mask.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  started_ = pthread_create(&thread, &attributes, ThreadMain, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (started_) pthread_setname_np(thread, "cuheap-sync");
-  return started_;
-}
+bool SyncHelper::StartThread() { return started_ = StartHelperThread("cuheap-sync", ThreadMain, this); }
 
 void* SyncHelper::ThreadMain(void* self) {
   const ThreadGuard guard;  // whatever the driver calls from here is not the program's

@@ -13,18 +13,19 @@
 #include <cstdio>
 #include <cstring>
 
+#include "interpose/recorder/own_files.h"
+
 namespace cuheap::recorder {
 namespace {
 
 constexpr std::uint64_t kRetryNs = 1'000'000'000;
 constexpr unsigned kMaxImages = 1000;
 
-// Raw system calls where glibc's wrappers are cancellation points: a thread must not be cancelled while it holds a lock
-// of ours.
-int OpenAt(int directory, const char* name, int flags, unsigned mode) {
-  return static_cast<int>(syscall(SYS_openat, directory, name, flags, mode));
-}
-void Close(int descriptor) { syscall(SYS_close, descriptor); }
+// Below, bare system calls stand where glibc's wrappers are cancellation points: a thread must not be cancelled while it
+// holds a lock of ours.
+
+// Is it the space that is missing, rather than the way to ask for it?
+bool IsFull(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EROFS; }
 
 // Space behind [offset, offset + bytes) becomes real; false with errno.
 bool Allocate(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
@@ -38,8 +39,8 @@ bool Allocate(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
     if (syscall(SYS_fallocate, descriptor, 0, offset, bytes) == 0) return true;
     if (errno != EINTR) break;
   }
-  if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
-  // A file system without fallocate: writing zeros allocates just as well.
+  if (IsFull(errno)) return false;
+  // A file system without fallocate, or a filter that refuses it: writing zeros allocates just as well.
   static const char kZeros[4096] = {};
   for (std::uint64_t done = 0; done < bytes;) {
     const long written = syscall(SYS_pwrite64, descriptor, kZeros, sizeof(kZeros), offset + done);
@@ -89,7 +90,7 @@ bool Fail(OpenError& error, const char* what, const char* path) {
 // Opens the directory if it is one that nobody else can put files in; -1 otherwise.
 int OpenPrivateDirectory(const char* directory, OpenError& error) {
   // It is not made here: a program that outlives its `cuheap run` must not bring back the folder that was cleaned up.
-  const int descriptor = OpenAt(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+  const int descriptor = OpenOwn(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
   if (descriptor < 0) {
     if (errno == ELOOP || errno == ENOTDIR) {
       std::snprintf(error.text, sizeof(error.text), "%.150s is a link or not a directory: no journal is put there",
@@ -110,7 +111,7 @@ int OpenPrivateDirectory(const char* directory, OpenError& error) {
   } else {
     return descriptor;
   }
-  Close(descriptor);
+  CloseOwn(descriptor);
   return -1;
 }
 
@@ -157,12 +158,12 @@ bool JournalFile::Create(const char* directory, std::uint64_t pid, std::uint64_t
       std::snprintf(name, sizeof(name), "%llu-%llu.%u.journal", static_cast<unsigned long long>(pid),
                     static_cast<unsigned long long>(start_ticks), image);
     }
-    descriptor = OpenAt(directory_descriptor, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    descriptor = OpenOwn(directory_descriptor, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (descriptor >= 0 || errno != EEXIST) break;
   }
   if (descriptor < 0) {
     Fail(error, "cannot create a journal in", path_);
-    Close(directory_descriptor);
+    CloseOwn(directory_descriptor);
     return false;
   }
   bool good = false;
@@ -193,8 +194,8 @@ bool JournalFile::Create(const char* directory, std::uint64_t pid, std::uint64_t
   }
   if (!good) syscall(SYS_unlinkat, directory_descriptor, name, 0);
   good = good && Append(path_, sizeof(path_), "/") && Append(path_, sizeof(path_), name);
-  Close(descriptor);
-  Close(directory_descriptor);
+  CloseOwn(descriptor);
+  CloseOwn(directory_descriptor);
   return good;
 }
 
@@ -204,11 +205,11 @@ void JournalFile::Publish() {
 }
 
 int JournalFile::Reopen() const {
-  const int descriptor = OpenAt(AT_FDCWD, path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
+  const int descriptor = OpenOwn(AT_FDCWD, path_, O_RDWR | O_NOFOLLOW, 0);
   if (descriptor < 0) return -1;
   struct stat facts;
   if (fstat(descriptor, &facts) == 0 && facts.st_dev == file_system_ && facts.st_ino == inode_) return descriptor;
-  Close(descriptor);
+  CloseOwn(descriptor);
   return -1;
 }
 
@@ -219,7 +220,7 @@ void* JournalFile::AllocateAndMap(std::uint64_t bytes) {
   if (Allocate(descriptor, file_bytes_, bytes)) {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, static_cast<off_t>(file_bytes_));
   }
-  Close(descriptor);
+  CloseOwn(descriptor);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 

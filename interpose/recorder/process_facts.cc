@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "interpose/recorder/journal_file.h"
+#include "interpose/recorder/own_files.h"
 
 namespace cuheap::recorder {
 namespace {
@@ -80,7 +81,7 @@ std::uint64_t RealtimeNs() {
 }  // namespace
 
 std::size_t ReadSmallFile(const char* path, char* out, std::size_t size) {
-  const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  const int descriptor = OpenOwn(AT_FDCWD, path, O_RDONLY, 0);
   if (descriptor < 0) return 0;
   std::size_t used = 0;
   while (used < size) {
@@ -88,7 +89,7 @@ std::size_t ReadSmallFile(const char* path, char* out, std::size_t size) {
     if (got <= 0) break;
     used += static_cast<std::size_t>(got);
   }
-  syscall(SYS_close, descriptor);
+  CloseOwn(descriptor);
   return used;
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "interpose/recorder/own_files.h"
 #include "interpose/recorder/process_facts.h"
 #include "interpose/recorder/state.h"
 #include "interpose/recorder/thread_locals.h"
@@ -41,9 +42,7 @@ bool SayWhyNot(const char* why) {
   char line[400];
   const int size = std::snprintf(line, sizeof(line), "cuheap: not recording: %s\n", why);
   if (size > 0) {
-    const auto ignored =
-        write(STDERR_FILENO, line, std::min<std::size_t>(static_cast<std::size_t>(size), sizeof(line) - 1));
-    static_cast<void>(ignored);
+    Complain({line, std::min<std::size_t>(static_cast<std::size_t>(size), sizeof(line) - 1)});
   }
   return false;
 }

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "interpose/recorder/own_files.h"
+
 // Note [Finding _dl_find_object]
 //
 // The function is asked for at run time: a reference, even a weak one, would make the library need glibc 2.35 to be
@@ -127,7 +129,7 @@ int MatchObject(dl_phdr_info* info, std::size_t, void* argument) {
 // Calls found(begin, path) for each line of /proc/self/maps until it returns true.
 template <typename Function>
 void ForEachMapping(Function found) {
-  const long descriptor = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+  const int descriptor = recorder::OpenOwn(AT_FDCWD, "/proc/self/maps", O_RDONLY, 0);
   if (descriptor < 0) return;
   // A line holds 73 characters and a path; one that is longer than this is passed over.
   char buffer[1536];
@@ -155,7 +157,7 @@ void ForEachMapping(Function found) {
       skipping = true;
     }
   }
-  syscall(SYS_close, descriptor);
+  recorder::CloseOwn(descriptor);
 }
 
 std::size_t Copy(const char* text, char* out, std::size_t size) {
