@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -16,6 +17,7 @@
 #include "tools/cuheap/journal_folder.h"
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/pool_mode.h"
+#include "tools/cuheap/secure_program.h"
 #include "tools/cuheap/snapshot_files.h"
 #include "tools/cuheap/supervisor.h"
 #include "tools/simcuda/driver/device_table.h"
@@ -138,8 +140,11 @@ int Run(const RunOptions& options) {
   }
 
   BypassWatch watch;
-  const Outcome outcome = Supervise(options.command, MakeChildEnvironment(environment, changes),
-                                    [&watch](pid_t program) { watch.Look(program); });
+  // The loader would name our library on stderr, and leave it out.
+  const std::string secure = WhySecure(options.command[0]);
+  const Outcome outcome =
+      Supervise(options.command, secure.empty() ? MakeChildEnvironment(environment, changes) : environment,
+                [&watch](pid_t program) { watch.Look(program); });
   if (outcome.start_error != 0) {
     RemoveJournalFolder(*folder);
     Say(options.command[0] + ": " + (outcome.start_error == ENOENT ? "not found" : std::strerror(outcome.start_error)) +
@@ -147,6 +152,12 @@ int Run(const RunOptions& options) {
     return StatusOfStartError(outcome.start_error);
   }
   if (!options.quiet) SayBypassed(watch);
+  // A limit on file sizes that was set for the program holds for us too: an error, not our end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (!secure.empty()) {
+    Say(options.command[0] + " is " + secure + ": the loader keeps preloaded libraries out of it, and nothing was recorded; "
+        "if it starts the program that is meant, put cuheap run behind it");
+  }
   if (Conclude(options, *folder, outcome)) RemoveJournalFolder(*folder);
   EndAs(outcome);
 }
