@@ -168,7 +168,7 @@ int Refused(const Arguments& arguments) {
   constexpr unsigned kRefused[] = {SYS_fallocate,   SYS_fstatfs,      SYS_statfs,          SYS_getcwd,
                                    SYS_madvise,     SYS_membarrier,   SYS_memfd_create,    SYS_process_vm_readv,
                                    SYS_ptrace,      SYS_userfaultfd,  SYS_perf_event_open, SYS_readlinkat,
-                                   SYS_statx,       SYS_openat2,      SYS_close_range,     SYS_rseq,
+                                   SYS_statx,       SYS_openat2,      SYS_close_range,
                                    SYS_get_mempolicy, SYS_mlock,      SYS_name_to_handle_at, SYS_kcmp};
   std::vector<sock_filter> program;
   program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));

@@ -77,7 +77,7 @@ int ForkBusy(const Arguments&) {
   StartDevice();
   AllocateSome(4);
   Busy busy(3);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 12; ++i) {
     const pid_t child = fork();
     if (child == 0) {
       CUdeviceptr address = 0;

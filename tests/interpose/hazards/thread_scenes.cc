@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <exception>
 #include <stdexcept>
 #include <thread>
@@ -53,23 +54,19 @@ int SmallFirst(const Arguments& arguments) {
 
 int Thousand(const Arguments&) {
   g_context = StartDevice();
-  std::atomic<int> arrived = 0;
-  std::atomic<bool> go = false;
+  std::barrier arrived(1000);
   std::atomic<int> good = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 1000; ++i) {
     threads.emplace_back([&, i] {
       Enter();
       Free(Allocate(1000));
-      ++arrived;
-      while (!go) usleep(1000);
+      arrived.arrive_and_wait();
       const CUdeviceptr block = Allocate(2000 + static_cast<std::size_t>(i) * 8);
       if (i % 2 == 0) Free(block);
       ++good;
     });
   }
-  while (arrived < 1000) usleep(1000);
-  go = true;
   for (std::thread& thread : threads) thread.join();
   Say("threads", good);
   return 0;
@@ -89,6 +86,7 @@ thread_local AtThreadEnd t_at_end;
 pthread_key_t g_key;
 int g_rounds = 0;
 void KeyDestructor(void* value) {
+  Enter();  // the driver may have forgotten the thread's context by now
   CUdeviceptr other = 0;
   Say("allocation in key's destructor", cuMemAlloc(&other, 50 * kKiB));
   Say("free in key's destructor", cuMemFree(reinterpret_cast<CUdeviceptr>(value)));
