@@ -7,6 +7,7 @@
 #define CUHEAP_ANALYSIS_SNAPSHOT_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -99,6 +100,8 @@ bool IsDeviceMemory(AllocationKind kind);  // counts against a device: kDevice..
 // Who asked the driver for it.
 enum class Allocator : std::uint8_t { kProgram, kPyTorch, kCuheap };
 
+inline constexpr std::int64_t kTimeUnknown = std::numeric_limits<std::int64_t>::min();  // before the record began
+
 struct LiveAllocation {
   std::uint64_t id = 0, address = 0, bytes = 0, reserved_bytes = 0, stream = 0, context = 0;
   std::int64_t time_ns = 0;
@@ -167,6 +170,7 @@ struct Process {
 
 struct Snapshot {
   std::string cuheap_version;
+  std::string recorder = "cuheap";  // who recorded it: "cuheap", or "pytorch" (its memory snapshot)
   Process process;
   bool simulated = false;  // ran on the simulated CUDA: totals leave out what it does not model
   std::map<std::string, std::string> configuration;  // options in force

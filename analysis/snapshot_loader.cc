@@ -12,6 +12,7 @@
 #include "analysis/snapshot_check.h"
 #include "analysis/snapshot_columns.h"
 #include "analysis/text_file.h"
+#include "analysis/torch_snapshot.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -302,7 +303,29 @@ absl::Status ReadingError(const JsonReader& in, const Draft& draft, const std::s
   return FileError(absl::StatusCode::kInvalidArgument, name, in.place(), foreign, "name a snapshot that cuheap wrote");
 }
 
-absl::StatusOr<Snapshot> Load(TextSource& source, const std::string& name) {
+// Gives the first bytes again after a look at them.
+class PeekedSource final : public TextSource {
+ public:
+  explicit PeekedSource(TextSource& source) : source_(source) { has_first_ = source.Read(&first_, 1) == 1; }
+  // Every pickle of protocol 2 or later begins so, and no JSON text does.
+  bool IsPickle() const { return has_first_ && static_cast<unsigned char>(first_) == 0x80; }
+  std::size_t Read(char* out, std::size_t bytes) override {
+    if (!has_first_ || bytes == 0) return source_.Read(out, bytes);
+    has_first_ = false;
+    *out = first_;
+    return 1;
+  }
+  const std::string& error() const override { return source_.error(); }
+
+ private:
+  TextSource& source_;
+  char first_ = 0;
+  bool has_first_ = false;
+};
+
+absl::StatusOr<Snapshot> Load(TextSource& unread, const std::string& name) {
+  PeekedSource source(unread);
+  if (source.IsPickle()) return LoadTorchSnapshot(source, name);
   JsonReader in(source);
   Draft draft;
   if (!ReadObject(in, TopFields(draft), kForeign) || !in.ExpectEnd()) return ReadingError(in, draft, name);

@@ -1,4 +1,4 @@
-// Loads snapshot JSON (docs/snapshot.md), plain or compressed with zstd.
+// Loads snapshots: JSON (docs/snapshot.md) or a pickle of PyTorch (torch_snapshot.h), plain or compressed with zstd.
 #ifndef CUHEAP_ANALYSIS_SNAPSHOT_LOADER_H_
 #define CUHEAP_ANALYSIS_SNAPSHOT_LOADER_H_
 

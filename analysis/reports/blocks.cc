@@ -61,8 +61,9 @@ class Joiner {
     for (const LiveAllocation& live : snapshot_.live) Settle(live, false);
     for (const LiveAllocation& segment : snapshot_.segments) Settle(segment, true);
     Blocks result;
-    if (snapshot_.completeness.events_overwritten != 0 && snapshot_.events.size() != 0)
-      result.window_begin_ns = snapshot_.events.time_ns.front();
+    if (snapshot_.completeness.events_overwritten != 0)
+      result.window_begin_ns = snapshot_.events.size() == 0 ? 0 : snapshot_.events.time_ns.front();
+    result.still_running = snapshot_.completeness.end == "running";
     for (Block& block : blocks_) {
       // Never seen live and never freed: its end was lost, or the id is damaged. It cannot be called live.
       if (!block.live && block.freed_at == kNoPosition) continue;

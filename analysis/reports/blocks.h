@@ -23,7 +23,7 @@ namespace cuheap::analysis {
 // has a cache of its own, which asks the runtime like anybody else: its stack tells.
 
 inline constexpr std::int64_t kNotFreed = std::numeric_limits<std::int64_t>::max();
-inline constexpr std::int64_t kBeforeWindow = std::numeric_limits<std::int64_t>::min();
+inline constexpr std::int64_t kBeforeWindow = kTimeUnknown;
 
 // Positions order what happened at the same nanosecond: they count the window's events from 1; a block allocated before
 // the window has position 0, one that was never freed has the position of no event.
@@ -57,6 +57,7 @@ struct Blocks {
   // Time of the oldest event that was kept, if older ones were overwritten: of what happened before, only what is still
   // live is known.
   std::int64_t window_begin_ns = kBeforeWindow;
+  bool still_running = false;  // when the record was read: what the present step needs is live
   std::vector<Block> program;
   std::vector<Block> segments;
   // Device memory that counts against a device (see OfOthers), as opposed to host memory.

@@ -115,7 +115,13 @@ class LeakFinder {
   std::vector<LeakFinding> Find() {
     JudgeGraphs();
     for (const Group& group : GroupBlocks(blocks_, lines_, stacks_)) Judge(group);
-    for (LeakFinding& finding : findings_) finding.cause = CauseOf(finding);
+    for (LeakFinding& finding : findings_) {
+      finding.cause = CauseOf(finding);
+      if (OfTheLastPass(finding)) {
+        finding.leak_class = LeakClass::kHeld;
+        finding.shape = GrowthShape::kStopped;
+      }
+    }
     JoinGradients();
     FindCompanions();
     std::sort(findings_.begin(), findings_.end(),
@@ -194,6 +200,12 @@ class LeakFinder {
         findings_.push_back(std::move(finding));
       }
     }
+  }
+
+  // A program that still runs has the gradients of its last backward pass, or of those that it accumulates; without steps
+  // nothing tells more.
+  bool OfTheLastPass(const LeakFinding& finding) const {
+    return blocks_.still_running && finding.cause == LeakCause::kGradient && finding.shape == GrowthShape::kOverTime;
   }
 
   // The group by the first calling lines that tell its stacks apart; empty if there are none.
@@ -502,11 +514,29 @@ class LeakFinder {
     }
     const std::uint64_t last = blocks.back()->allocated_at;
     const bool early = last != 0 && 2 * last < last_at_;
+    if (early || FreedBeside(finding, blocks) >= finding.bytes / 10 * 9) {
+      if (!early) finding.shape = GrowthShape::kReplaced;
+      return;
+    }
     const std::int64_t silence = duration_ns_ - finding.last_ns;
     const bool long_silence = silence > kLongSilenceNs && silence > 9 * finding.last_ns;
-    if (early || long_silence) return;
+    if (long_silence) return;
     finding.shape = GrowthShape::kOverTime;
     Pace(finding, blocks);
+  }
+
+  // Bytes of blocks from before the window that were freed since the first of these: their lines are not known, so that
+  // they may be the ones which these replaced (an optimizer's state, made anew in each step).
+  std::uint64_t FreedBeside(const LeakFinding& finding, const std::vector<const Block*>& blocks) const {
+    std::uint64_t bytes = 0;
+    for (const Block& block : blocks_.program) {
+      if (block.allocated_at == 0 && block.stack == 0 && block.freed_at != kNoPosition &&
+          block.freed_ns >= blocks.front()->allocated_ns && block.kind == finding.kind &&
+          block.device == blocks.front()->device) {
+        bytes += block.bytes;
+      }
+    }
+    return bytes;
   }
 
   static void Pace(LeakFinding& finding, const std::vector<const Block*>& blocks) {
