@@ -258,6 +258,7 @@ std::vector<Field> TopFields(Draft& draft) {
           VersionField(draft),
           Scalar("cuheap_version", snapshot.cuheap_version),
           Object("process", FieldsOf(snapshot.process)),
+          Optional(Scalar("recorder", snapshot.recorder)),
           Scalar("simulated", snapshot.simulated),
           Map("configuration", snapshot.configuration),
           Map("counters", snapshot.counters),

@@ -253,6 +253,7 @@ void Write(const Snapshot& snapshot, TextSink& sink) {
   out.Member("version", kSnapshotVersion);
   out.Member("cuheap_version", snapshot.cuheap_version);
   out.Member("process", ToJson(snapshot.process));
+  out.Member("recorder", snapshot.recorder);
   out.Member("simulated", snapshot.simulated);
   out.Member("configuration", snapshot.configuration);
   out.Member("counters", snapshot.counters);

@@ -41,7 +41,12 @@ class Lister {
           Number(complete.live_dropped) +
               " allocations found no room in the journal: the live set and the leaks lack them.");
     }
-    if (complete.events_overwritten != 0) {
+    if (complete.events_overwritten != 0 && snapshot_.recorder == "pytorch") {
+      Add(ObservationKind::kLoss, "events_overwritten",
+          Number(complete.events_overwritten) +
+              " blocks were allocated before PyTorch's recording begins, or its ring of events pushed them out: when, and "
+              "what was freed before, is not known. _record_memory_history(max_entries=...) keeps more events.");
+    } else if (complete.events_overwritten != 0) {
       Add(ObservationKind::kLoss, "events_overwritten",
           Number(complete.events_overwritten) +
               " events were overwritten by newer ones: steps and timeline begin later, and blocks from before that "
@@ -65,6 +70,10 @@ class Lister {
       Add(ObservationKind::kLoss, "quit",
           "The process ended without its exit handlers (_exit, quick_exit, or exec): what it held then is told as never "
           "freed.");
+    } else if (complete.end == "running" && snapshot_.recorder == "pytorch") {
+      Add(ObservationKind::kLoss, "running",
+          "PyTorch's snapshot is of one moment: what was held then is told as never freed. It shows the memory of its cache "
+          "alone.");
     } else if (complete.end == "running") {
       Add(ObservationKind::kLoss, "running",
           "The process still ran when this was read: what it held then is told as never freed.");

@@ -80,6 +80,7 @@ class Renderer {
     for (const std::string& argument : process.command_line) command += (command.empty() ? "" : " ") + argument;
     if (command.empty()) command = process.executable;
     canvas_.Section("RUN");
+    if (snapshot_.recorder == "pytorch") return RecordedByPyTorch();
     canvas_.Field("command", command);
     canvas_.Field("process",
                   std::to_string(process.pid) + " on " + process.host + ", " + HumanTime(process.duration_ns) + ", " +
@@ -105,6 +106,14 @@ class Renderer {
     if (complete.end == "quit") return "ended" + status + ", without its exit handlers";
     if (complete.end == "killed") return "killed, or left by _exit";
     return complete.end + status;
+  }
+
+  // Its snapshot names neither process nor device.
+  void RecordedByPyTorch() {
+    canvas_.Field("recorded by", "PyTorch (memory snapshot): " + Grouped(snapshot_.events.size()) + " events in " +
+                                     HumanTime(snapshot_.process.duration_ns));
+    for (const auto& [name, value] : snapshot_.configuration) canvas_.Field("setting", name + "=" + value);
+    canvas_.Field("steps", StepsPhrase());
   }
 
   std::string StepsPhrase() const {
