@@ -54,7 +54,7 @@ struct Report {
   bool record_incomplete() const;
   // A framework told the program that memory ran out.
   bool framework_refused() const;
-  std::vector<KindUse> kinds;  // memory of every kind apart
+  std::vector<KindUse> kinds{};  // memory of every kind apart
   // Something reached the driver without us: what it holds is not known.
   bool unseen() const {
     return std::any_of(not_observed.begin(), not_observed.end(),

@@ -40,6 +40,7 @@ enum class Held : std::uint32_t { kNo, kAllocating, kYes, kFreeing };
 struct Truth {
   std::atomic<std::uint64_t> operations;
   std::atomic<bool> stop;
+  std::atomic<bool> bounded;  // stops at kMostOperations, so that no event is overwritten however late the test looks
   std::atomic<bool> slow;  // pauses, so that events do not fill the journal while it is read again and again
   std::atomic<Held> held[kThreads * kBlocks];
   std::atomic<std::uint64_t> bytes[kThreads * kBlocks];
@@ -60,10 +61,16 @@ class Shared {
   Truth* truth_;
 };
 
+constexpr std::uint64_t kMostOperations = 200'000;  // their events fit into 64 MiB
+
 // Allocates and frees the blocks of thread `t` at random until told to stop.
 void Work(std::uint64_t t, Truth& truth, std::uint64_t seed) {
   std::mt19937_64 random(seed + t);
   while (!truth.stop) {
+    if (truth.bounded && truth.operations >= kMostOperations) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      continue;
+    }
     const std::uint64_t block = t * kBlocks + random() % kBlocks;
     if (truth.held[block] == Held::kNo) {
       recorder::Allocation allocation;
@@ -175,6 +182,7 @@ void ExpectReplayGivesLive(const Snapshot& snapshot, std::uint64_t missing_frees
 TEST(JournalRecorderTest, AnEndedProcessIsExact) {
   TemporaryDirectory directory;
   Shared truth;
+  truth->bounded = true;
   const pid_t pid = StartWorker(directory, truth, 1, 64u << 20);
   WaitForOperations(truth, 20'000);
   truth->stop = true;
@@ -198,6 +206,7 @@ TEST(JournalRecorderTest, AProcessKilledAtAnyInstantIsExact) {
   for (int round = 0; round < 25; ++round) {
     TemporaryDirectory directory;
     Shared truth;
+    truth->bounded = true;
     const pid_t pid = StartWorker(directory, truth, 100 + round, 64u << 20);
     WaitForOperations(truth, 1 + random() % 3000);
     std::this_thread::sleep_for(std::chrono::nanoseconds(random() % 100'000));

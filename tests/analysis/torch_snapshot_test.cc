@@ -113,8 +113,8 @@ TEST_P(TorchSnapshotTest, BecomesASnapshotOfOurs) {
   EXPECT_EQ(SnapshotToJson(*again), json);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, TorchSnapshotTest, testing::ValuesIn(kFiles), [](const auto& info) {
-  std::string name = info.param.file;
+INSTANTIATE_TEST_SUITE_P(Files, TorchSnapshotTest, testing::ValuesIn(kFiles), [](const auto& file) {
+  std::string name = file.param.file;
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
   return name;
 });
@@ -134,7 +134,7 @@ TEST(TorchSnapshotFileTest, BackslashesStay) {
 }
 
 TEST(TorchSnapshotFileTest, OtherPicklesAreNamed) {
-  for (const std::string text : {std::string("\x80\x04N."), std::string("\x80\x04}."), std::string("\x80\x04]K\x01\x61.")}) {
+  for (const std::string& text : {std::string("\x80\x04N."), std::string("\x80\x04}."), std::string("\x80\x04]K\x01\x61.")}) {
     const absl::StatusOr<Snapshot> snapshot = LoadSnapshotFromMemory(text, "file.pickle");
     ASSERT_FALSE(snapshot.ok());
     EXPECT_THAT(std::string(snapshot.status().message()), HasSubstr("file.pickle"));
