@@ -471,18 +471,6 @@ class LeakFinder {
     return IsBounded(all, blocks);
   }
 
-  // The survivors are the newest blocks of the line, and older ones were freed.
-  static bool Replaced(const Group& group, const std::vector<const Block*>& blocks) {
-    if (group.all.size() <= blocks.size() || 2 * blocks.size() > group.all.size()) return false;
-    return std::equal(blocks.begin(), blocks.end(), group.all.end() - static_cast<std::ptrdiff_t>(blocks.size()));
-  }
-
-  // Two or three among the newest tenth of a line that frees the others: those of the last step.
-  static bool FewOfTheLast(const Group& group, const std::vector<const Block*>& blocks) {
-    const auto tenth = static_cast<std::ptrdiff_t>(group.all.size() / 10);
-    return blocks.size() <= 3 && std::find(group.all.end() - tenth, group.all.end(), blocks.front()) != group.all.end();
-  }
-
   void DescribeSteps(LeakFinding& finding, const Group& group, const std::vector<const Block*>& blocks,
                      const std::vector<Addition>& additions) const {
     Growth growth = MeasureGrowth(additions, finding.step_count);
@@ -498,7 +486,7 @@ class LeakFinder {
     finding.occurrences = static_cast<std::uint32_t>(growth.steps.size());
     finding.steps = std::move(growth.steps);
     const std::uint32_t span = finding.last_step - finding.first_step;
-    if (Replaced(group, blocks) && (!Grows(finding.shape) || span * 4 < finding.step_count)) {
+    if (AreNewest(group.all, blocks) && (!Grows(finding.shape) || span * 4 < finding.step_count)) {
       finding.shape = GrowthShape::kReplaced;
       finding.bytes_per_step = 0;
     }
@@ -508,13 +496,13 @@ class LeakFinder {
     finding.confidence = Confidence::kLow;
     finding.shape = GrowthShape::kOnce;
     if (blocks.size() == 1) return;
-    if (Replaced(group, blocks) || FewOfTheLast(group, blocks)) {
+    if (AreNewest(group.all, blocks) || AreFewOfTheLast(group.all, blocks)) {
       finding.shape = GrowthShape::kReplaced;
       return;
     }
     const std::uint64_t last = blocks.back()->allocated_at;
     const bool early = last != 0 && 2 * last < last_at_;
-    if (early || FreedBeside(finding, blocks) >= finding.bytes / 10 * 9) {
+    if (early || FreedUnknown(blocks_.program, blocks) >= finding.bytes / 10 * 9) {
       if (!early) finding.shape = GrowthShape::kReplaced;
       return;
     }
@@ -523,20 +511,6 @@ class LeakFinder {
     if (long_silence) return;
     finding.shape = GrowthShape::kOverTime;
     Pace(finding, blocks);
-  }
-
-  // Bytes of blocks from before the window that were freed since the first of these: their lines are not known, so that
-  // they may be the ones which these replaced (an optimizer's state, made anew in each step).
-  std::uint64_t FreedBeside(const LeakFinding& finding, const std::vector<const Block*>& blocks) const {
-    std::uint64_t bytes = 0;
-    for (const Block& block : blocks_.program) {
-      if (block.allocated_at == 0 && block.stack == 0 && block.freed_at != kNoPosition &&
-          block.freed_ns >= blocks.front()->allocated_ns && block.kind == finding.kind &&
-          block.device == blocks.front()->device) {
-        bytes += block.bytes;
-      }
-    }
-    return bytes;
   }
 
   static void Pace(LeakFinding& finding, const std::vector<const Block*>& blocks) {

@@ -122,4 +122,26 @@ bool HeldAsMuchBefore(const std::vector<const Block*>& all, const std::vector<co
   return most_blocks >= static_cast<std::int64_t>(kept.size()) && most_bytes >= kept_bytes;
 }
 
+bool AreNewest(const std::vector<const Block*>& all, const std::vector<const Block*>& blocks) {
+  if (all.size() <= blocks.size() || 2 * blocks.size() > all.size()) return false;
+  return std::equal(blocks.begin(), blocks.end(), all.end() - static_cast<std::ptrdiff_t>(blocks.size()));
+}
+
+bool AreFewOfTheLast(const std::vector<const Block*>& all, const std::vector<const Block*>& blocks) {
+  const auto tenth = static_cast<std::ptrdiff_t>(all.size() / 10);
+  return blocks.size() <= 3 && std::find(all.end() - tenth, all.end(), blocks.front()) != all.end();
+}
+
+std::uint64_t FreedUnknown(const std::vector<Block>& program, const std::vector<const Block*>& kept) {
+  const Block& first = *kept.front();
+  std::uint64_t bytes = 0;
+  for (const Block& block : program) {
+    if (block.allocated_at == 0 && block.stack == 0 && block.freed_at != kNoPosition &&
+        block.freed_ns >= first.allocated_ns && block.kind == first.kind && block.device == first.device) {
+      bytes += block.bytes;
+    }
+  }
+  return bytes;
+}
+
 }  // namespace cuheap::analysis

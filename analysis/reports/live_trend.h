@@ -25,6 +25,16 @@ bool IsBounded(const std::vector<const Block*>& all, const std::vector<const Blo
 // growth, if as many blocks and bytes of `all` were live at once before the first of `kept` was allocated.
 bool HeldAsMuchBefore(const std::vector<const Block*>& all, const std::vector<const Block*>& kept);
 
+// `blocks` are the newest of `all` that a line made, and its older ones were freed. Both by time of allocation.
+bool AreNewest(const std::vector<const Block*>& all, const std::vector<const Block*>& blocks);
+
+// Two or three among the newest tenth of a line that frees the others: those of the last step.
+bool AreFewOfTheLast(const std::vector<const Block*>& all, const std::vector<const Block*>& blocks);
+
+// Bytes of blocks from before the window that were freed since the first of `kept` was made: their lines are not known,
+// so that they may be the ones which those replaced (an optimizer's state, made anew in each step).
+std::uint64_t FreedUnknown(const std::vector<Block>& program, const std::vector<const Block*>& kept);
+
 }  // namespace cuheap::analysis
 
 #endif  // CUHEAP_ANALYSIS_REPORTS_LIVE_TREND_H_

@@ -64,7 +64,7 @@ Example:
   ls -d /dev/shm/cuheap-$(id -u)-*
   cuheap recover /dev/shm/cuheap-1000-4711-Xa3b9c)";
 
-std::string SnapshotHelp() { return "A snapshot made by cuheap run, or a folder with snapshots; - is standard input"; }
+std::string SnapshotHelp() { return "A snapshot made by cuheap run or by PyTorch (_dump_snapshot), or a folder with snapshots; - is standard input"; }
 
 // The commands of later versions are known by name, so that they get an answer and not "unknown".
 constexpr std::pair<const char*, const char*> kNotYet[] = {
