@@ -128,9 +128,10 @@ Importer::~Importer() {
 }
 
 std::string Importer::Ask(const std::string& question) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);  // held until the answer is there: questions of two threads must not mix
   std::array<char, 256> answer{};
   if (!Start() || std::fprintf(to_, "%s\n", question.c_str()) < 0 || std::fflush(to_) != 0 ||
+      // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
       std::fgets(answer.data(), answer.size(), from_) == nullptr) {
     return "no answer";
   }

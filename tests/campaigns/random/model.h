@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -119,7 +120,7 @@ class Model {
   const Table<Context>& contexts() const { return contexts_; }
   const Table<HostBytes>& host() const { return host_; }
   const Table<Graph>& graphs() const { return graphs_; }
-  bool capturing() const { return capture_.has_value(); }
+  bool capturing() const { return capture_ != nullptr; }
   std::int64_t current(int thread) const { return views_[static_cast<std::size_t>(thread)].current; }
   int phase() const { return phase_; }
   // Could the thread touch it now?
@@ -237,7 +238,7 @@ class Model {
     Graph graph;
     std::set<std::int64_t> blocks;  // of its own, not freed yet
   };
-  std::optional<Capture> capture_;
+  std::unique_ptr<Capture> capture_;  // the one that is open
   std::vector<Knowledge> views_;
   std::map<std::pair<std::int64_t, int>, std::size_t> agents_;
   std::vector<std::int64_t> agent_context_;  // -1: a thread

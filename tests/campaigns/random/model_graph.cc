@@ -60,12 +60,11 @@ std::string Model::BeginCapture(const Op& op) {
   if (stream < 0) return "a default stream";
   if (op.args[1] < 0 || op.args[1] > kRelaxed) return "no such mode";
   if (std::string reason = CheckStream(op.thread, stream, true); !reason.empty()) return reason;
-  Capture capture;
-  capture.stream = stream;
-  capture.mode = op.args[1];
-  capture.graph.live = true;
-  capture.graph.context = View(op.thread).current;
-  capture_ = std::move(capture);
+  capture_ = std::make_unique<Capture>();
+  capture_->stream = stream;
+  capture_->mode = op.args[1];
+  capture_->graph.live = true;
+  capture_->graph.context = View(op.thread).current;
   alone_ = op.thread;
   Touch(streams_.at(stream), op.thread);
   return {};
