@@ -99,6 +99,7 @@ def compare(args, place: Place, names: list[Profile]) -> int:
     seeds = operations = 0
     found: list[Difference] = []
     work = chunks(args.seeds, names, args.minutes)
+    told = started
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as workers:
         running = {}
         while True:
@@ -112,6 +113,9 @@ def compare(args, place: Place, names: list[Profile]) -> int:
                 seeds += len(some)
                 operations += more
                 found += differences
+            if time.monotonic() - told > 60:
+                told = time.monotonic()
+                print(f"... {seeds} seeds, {len(found)} differences", flush=True)
     for difference in found[:args.stop_after]:
         explain(place, difference)
     print(f"{seeds} seeds ({', '.join(profile.name for profile in names)}), {operations} operations, {len(ORDERS)} orders: "

@@ -23,6 +23,7 @@ constexpr std::array<Profile, 12> kProfiles{{
      .memory = 64u << 20,
      .threads = 1,
      .stream_ordered = true,
+     .share = 0.5,
      .pools = true,
      .virtual_memory = true},
     {.name = "mixed",

@@ -167,6 +167,7 @@ bool Generator::VirtualMemory() {
   for (const auto& [number, reservation] : model_.reservations()) {
     if (model_.Free(reservation, thread_)) places.push_back(number);
   }
+  const int most = program_.memory != 0 ? 8 : 3;  // pages
   const int dice = Between(0, 12);
   if (dice >= 10) {  // what is mapped moves
     std::vector<std::int64_t> mapped = MyBlocks();
@@ -176,11 +177,11 @@ bool Generator::VirtualMemory() {
     if (plans_[block].watched || !OrderHostAfter(block, true) || !Emit(OpKind::kUnmap, {block})) return false;
     return !model_.physicals().at(Block(block).physical).live || Map(Block(block).physical);
   }
-  if (places.empty() || dice == 0) return Emit(OpKind::kReserve, {New('r'), Between(1, 6) * kPage});
+  if (places.empty() || dice == 0) return Emit(OpKind::kReserve, {New('r'), Between(1, 2 * most) * kPage});
   if (live.empty() || dice <= 2) {
     const std::int64_t physical = New('m');
     if (!Fits(kPage)) return false;
-    if (!Emit(OpKind::kCreatePhysical, {physical, Between(1, 3) * kPage, Between(0, program_.devices - 1)}))
+    if (!Emit(OpKind::kCreatePhysical, {physical, Between(1, most) * kPage, Between(0, program_.devices - 1)}))
       return false;
     return Map(physical);
   }
