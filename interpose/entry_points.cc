@@ -56,8 +56,8 @@ template <HookId kId, class... Args>
 struct Entry<kId, CUresult (*)(Args...)> {
   using Real = CUresult (*)(Args...);
 
-  // Not noexcept: what the driver's callbacks throw, and the unwinding of a cancelled thread, pass through us as they pass
-  // through the driver.
+  // Not noexcept: what the driver's callbacks throw, and the unwinding of a cancelled thread, pass through us as they
+  // pass through the driver.
   static CUresult Call(Args... args) {
     const void* const caller = __builtin_return_address(0);
     const DriverTable* driver = DriverTable::Find();
@@ -83,8 +83,8 @@ struct Entry<kId, CUresult (*)(Args...)> {
           Guarded([&] { return Handler<kEffect>::Call(*router, kId, ProgramsCall<Real>(real), args...); });
       if (LateFrees::any() && guard.outermost()) [[unlikely]] {
         LateFrees::Make([](CUdeviceptr address, CUresult failure) {
-          recorder::Note(journal::NoteCode::kSelfCheck, "a signal handler's free failed (a: address, b: error)", address,
-                         static_cast<std::uint64_t>(failure));
+          recorder::Note(journal::NoteCode::kSelfCheck, "a signal handler's free failed (a: address, b: error)",
+                         address, static_cast<std::uint64_t>(failure));
         });
       }
       return result;

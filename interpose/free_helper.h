@@ -1,9 +1,9 @@
 // Frees of segments by the driver, with a deadline.
 //
 // cuMemFree may wait for all work of the context (CUDA Driver API, cuMemFree: "this API may perform implicit
-// synchronization"), and some of it may wait for the very thread that asks the pool for memory: a collective whose other
-// half it has yet to queue, a word that it has yet to write. Natively that thread frees nothing here, so we must not wait
-// for ever in its name: a helper makes the call, and the requester waits for the helper until the deadline.
+// synchronization"), and some of it may wait for the very thread that asks the pool for memory: a collective whose
+// other half it has yet to queue, a word that it has yet to write. Natively that thread frees nothing here, so we must
+// not wait for ever in its name: a helper makes the call, and the requester waits for the helper until the deadline.
 #ifndef CUHEAP_INTERPOSE_FREE_HELPER_H_
 #define CUHEAP_INTERPOSE_FREE_HELPER_H_
 
@@ -52,7 +52,7 @@ class FreeHelper {
   std::condition_variable work_;
   std::condition_variable finished_;
   bool started_ = false;
-  bool stuck_ = false;  // job_'s deadline has passed
+  bool stuck_ = false;        // job_'s deadline has passed
   std::shared_ptr<Job> job_;  // at most one, waiting or running
 };
 

@@ -13,7 +13,9 @@ namespace cuheap {
 class LateFrees {
  public:
   // CUDA_ERROR_NOT_PERMITTED: the handler asks for more than there is room for.
-  static CUresult Add(CUresult (*free)(CUdeviceptr), CUdeviceptr address) { return Add({address, nullptr, free, nullptr}); }
+  static CUresult Add(CUresult (*free)(CUdeviceptr), CUdeviceptr address) {
+    return Add({address, nullptr, free, nullptr});
+  }
   static CUresult Add(CUresult (*free)(CUdeviceptr, CUstream), CUdeviceptr address, CUstream stream) {
     return Add({address, stream, nullptr, free});
   }
@@ -25,8 +27,7 @@ class LateFrees {
       const Free free = frees_[count_ - 1];
       std::atomic_signal_fence(std::memory_order_seq_cst);
       count_ = count_ - 1;
-      const CUresult result =
-          free.now != nullptr ? free.now(free.address) : free.in_stream(free.address, free.stream);
+      const CUresult result = free.now != nullptr ? free.now(free.address) : free.in_stream(free.address, free.stream);
       if (result != CUDA_SUCCESS) failed(free.address, result);
     }
   }

@@ -140,8 +140,8 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
     }
     return result;
   }
-  // A free that the driver refuses with `refusal`. If that is because it shuts down, the block is freed all the same: the
-  // program did what it could, and that is no leak. Returns the refusal.
+  // A free that the driver refuses with `refusal`. If that is because it shuts down, the block is freed all the same:
+  // the program did what it could, and that is no leak. Returns the refusal.
   CUresult FreeAtTheEnd(CUresult refusal, CUdeviceptr address);
   void HostMemoryFreed(const recorder::FreeToken& token) {
     if (token.known && IsHostVisible(token.allocation.kind)) barrier_.HostMemoryRemoved();

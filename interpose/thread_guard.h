@@ -20,7 +20,7 @@ class ThreadGuard {
   ThreadGuard() : ThreadGuard([] { return true; }) {}
   // from_driver(): was this call made by the driver itself? Asked only in a call of the driver's.
   template <class FromDriver>
-  explicit ThreadGuard(FromDriver&& from_driver)
+  explicit ThreadGuard(const FromDriver& from_driver)
       : before_(where_), entered_(where_ == Where::kProgram || (where_ == Where::kDriver && !from_driver())) {
     if (entered_) where_ = Where::kOurs;
   }

@@ -21,11 +21,13 @@ namespace {
 constexpr std::uint64_t kRetryNs = 1'000'000'000;
 constexpr unsigned kMaxImages = 1000;
 
-// Below, bare system calls stand where glibc's wrappers are cancellation points: a thread must not be cancelled while it
-// holds a lock of ours.
+// Below, bare system calls stand where glibc's wrappers are cancellation points: a thread must not be cancelled while
+// it holds a lock of ours.
 
 // Is it the space that is missing, rather than the way to ask for it?
-bool IsFull(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EROFS; }
+bool IsFull(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EROFS;
+}
 
 // Space behind [offset, offset + bytes) becomes real; false with errno.
 bool Allocate(int descriptor, std::uint64_t offset, std::uint64_t bytes) {

@@ -17,8 +17,8 @@ int Open(int directory, const char* name, int flags, unsigned mode) {
   return static_cast<int>(syscall(SYS_openat, directory, name, flags | O_CLOEXEC, mode));
 }
 
-// Stands in for the closed ones among the descriptors 0 to 2 while a file is opened. By O_PATH: reading and writing fail
-// with the error that a closed one gives.
+// Stands in for the closed ones among the descriptors 0 to 2 while a file is opened. By O_PATH: reading and writing
+// fail with the error that a closed one gives.
 class StandardDescriptorsTaken {
  public:
   StandardDescriptorsTaken() {

@@ -12,8 +12,8 @@ namespace cuheap::recorder {
 int OpenOwn(int directory, const char* name, int flags, unsigned mode);
 void CloseOwn(int descriptor);
 
-// One line (which ends with a newline) to stderr, if descriptor 2 is still what it was when we were loaded: a program may
-// have closed it and opened a file of its own there. A reader that has gone away costs the line, not the program.
+// One line (which ends with a newline) to stderr, if descriptor 2 is still what it was when we were loaded: a program
+// may have closed it and opened a file of its own there. A reader that has gone away costs the line, not the program.
 void Complain(std::string_view line);
 
 }  // namespace cuheap::recorder

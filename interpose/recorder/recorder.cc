@@ -418,10 +418,11 @@ void CompareTotals(std::uint16_t device, const FrameworkTotals& totals) {
   }
   const std::uint64_t held = record->framework_held_bytes.load(std::memory_order_relaxed);
   if (held != totals.held) [[unlikely]] {
-    NoteDifference(*recorder, Counter::kFrameworkReservedDiffer,
-                   "the framework's total of what its cache holds is not what it was seen to get from the driver (a: its "
-                   "total, b: ours)",
-                   totals.held, held);
+    NoteDifference(
+        *recorder, Counter::kFrameworkReservedDiffer,
+        "the framework's total of what its cache holds is not what it was seen to get from the driver (a: its "
+        "total, b: ours)",
+        totals.held, held);
   }
 }
 

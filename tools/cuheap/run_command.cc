@@ -48,8 +48,8 @@ void SayResult(const SnapshotResult& result, bool quiet) {
   }
   if (quiet || result.files.empty()) return;
   const SnapshotFile& main = result.files.front();
-  SayLines(analysis::Printable(main.program) + " (process " + std::to_string(main.pid) + "): " + main.summary + "\ncuheap report " +
-      ShellQuoted(main.path));
+  SayLines(analysis::Printable(main.program) + " (process " + std::to_string(main.pid) + "): " + main.summary +
+           "\ncuheap report " + ShellQuoted(main.path));
   std::size_t named = 0;
   for (std::size_t i = 1; i < result.files.size() && named < kOthersNamed; ++i, ++named) {
     const SnapshotFile& file = result.files[i];
@@ -67,8 +67,10 @@ void SayBypassed(const BypassWatch& watch) {
   std::size_t named = 0;
   for (const BypassWatch::Process& process : watch.found()) {
     if (named++ == kOthersNamed) break;
-    Say(analysis::Printable(fs::path(process.program).filename().string()) + " (process " + std::to_string(process.pid) +
-        ") had the CUDA driver loaded and not cuheap: nothing of it was observed. Its environment lost LD_PRELOAD, or it is "
+    Say(analysis::Printable(fs::path(process.program).filename().string()) + " (process " +
+        std::to_string(process.pid) +
+        ") had the CUDA driver loaded and not cuheap: nothing of it was observed. Its environment lost LD_PRELOAD, or "
+        "it is "
         "a set-user-id program");
   }
   if (watch.found().size() > kOthersNamed) {
@@ -155,7 +157,8 @@ int Run(const RunOptions& options) {
   // A limit on file sizes that was set for the program holds for us too: an error, not our end.
   std::signal(SIGXFSZ, SIG_IGN);
   if (!secure.empty()) {
-    Say(options.command[0] + " is " + secure + ": the loader keeps preloaded libraries out of it, and nothing was recorded; "
+    Say(options.command[0] + " is " + secure +
+        ": the loader keeps preloaded libraries out of it, and nothing was recorded; "
         "if it starts the program that is meant, put cuheap run behind it");
   }
   if (Conclude(options, *folder, outcome)) RemoveJournalFolder(*folder);

@@ -24,8 +24,9 @@ std::string FindProgram(const std::string& command) {
   std::string_view rest = folders != nullptr ? folders : "/bin:/usr/bin";
   for (;;) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
-    const std::string folder(rest.substr(0, end));
-    std::string path = folder.empty() ? command : folder + "/" + command;
+    std::string path(rest.substr(0, end));
+    if (!path.empty()) path += '/';
+    path += command;
     if (IsProgram(path)) return path;
     if (end == rest.size()) return "";
     rest.remove_prefix(end + 1);

@@ -165,11 +165,25 @@ int OwnFiles(const Arguments&) {
 
 // System calls that a container may refuse, with EPERM, as Docker's filter does.
 int Refused(const Arguments& arguments) {
-  constexpr unsigned kRefused[] = {SYS_fallocate,   SYS_fstatfs,      SYS_statfs,          SYS_getcwd,
-                                   SYS_madvise,     SYS_membarrier,   SYS_memfd_create,    SYS_process_vm_readv,
-                                   SYS_ptrace,      SYS_userfaultfd,  SYS_perf_event_open, SYS_readlinkat,
-                                   SYS_statx,       SYS_openat2,      SYS_close_range,
-                                   SYS_get_mempolicy, SYS_mlock,      SYS_name_to_handle_at, SYS_kcmp};
+  constexpr unsigned kRefused[] = {SYS_fallocate,
+                                   SYS_fstatfs,
+                                   SYS_statfs,
+                                   SYS_getcwd,
+                                   SYS_madvise,
+                                   SYS_membarrier,
+                                   SYS_memfd_create,
+                                   SYS_process_vm_readv,
+                                   SYS_ptrace,
+                                   SYS_userfaultfd,
+                                   SYS_perf_event_open,
+                                   SYS_readlinkat,
+                                   SYS_statx,
+                                   SYS_openat2,
+                                   SYS_close_range,
+                                   SYS_get_mempolicy,
+                                   SYS_mlock,
+                                   SYS_name_to_handle_at,
+                                   SYS_kcmp};
   std::vector<sock_filter> program;
   program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
   for (const unsigned number : kRefused) {
@@ -276,10 +290,19 @@ int Plain(const Arguments&) {
 }  // namespace
 
 Scenes LimitScenes() {
-  return {{"tight_address_space", TightAddressSpace}, {"no_descriptors", NoDescriptors}, {"file_size", FileSize},
-          {"locked_memory", LockedMemory}, {"closed_stdio", ClosedStdio}, {"close_from", CloseFrom},
-          {"own_files", OwnFiles}, {"refused", Refused}, {"other_root", OtherRoot}, {"not_dumpable", NotDumpable},
-          {"traced", Traced}, {"pending_work", PendingWork}, {"plain", Plain}};
+  return {{"tight_address_space", TightAddressSpace},
+          {"no_descriptors", NoDescriptors},
+          {"file_size", FileSize},
+          {"locked_memory", LockedMemory},
+          {"closed_stdio", ClosedStdio},
+          {"close_from", CloseFrom},
+          {"own_files", OwnFiles},
+          {"refused", Refused},
+          {"other_root", OtherRoot},
+          {"not_dumpable", NotDumpable},
+          {"traced", Traced},
+          {"pending_work", PendingWork},
+          {"plain", Plain}};
 }
 
 }  // namespace hazards

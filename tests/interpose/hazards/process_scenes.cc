@@ -244,11 +244,20 @@ int StaticDestructors(const Arguments&) {
 }  // namespace
 
 Scenes ProcessScenes() {
-  return {{"fork", Fork},         {"fork_busy", ForkBusy},        {"fork_raw", ForkRaw},
-          {"start", Start},       {"leak", Leak},                 {"become", Become},
-          {"abort", Abort},       {"exit_in_thread", ExitInThread}, {"underscore_exit", UnderscoreExit},
-          {"uncaught", Uncaught}, {"quick_exit", QuickExit},      {"killed", Killed},
-          {"daemonise", Daemonise}, {"static_destructors", StaticDestructors}};
+  return {{"fork", Fork},
+          {"fork_busy", ForkBusy},
+          {"fork_raw", ForkRaw},
+          {"start", Start},
+          {"leak", Leak},
+          {"become", Become},
+          {"abort", Abort},
+          {"exit_in_thread", ExitInThread},
+          {"underscore_exit", UnderscoreExit},
+          {"uncaught", Uncaught},
+          {"quick_exit", QuickExit},
+          {"killed", Killed},
+          {"daemonise", Daemonise},
+          {"static_destructors", StaticDestructors}};
 }
 
 }  // namespace hazards

@@ -201,8 +201,8 @@ int Exceptions(const Arguments&) {
 }  // namespace
 
 Scenes ThreadScenes() {
-  return {{"small_stacks", SmallStacks}, {"small_first", SmallFirst}, {"thousand", Thousand},
-          {"tls_destructors", TlsDestructors}, {"cancel", Cancel}, {"cancel_in_wait", CancelInWait},
+  return {{"small_stacks", SmallStacks},       {"small_first", SmallFirst}, {"thousand", Thousand},
+          {"tls_destructors", TlsDestructors}, {"cancel", Cancel},          {"cancel_in_wait", CancelInWait},
           {"exceptions", Exceptions}};
 }
 

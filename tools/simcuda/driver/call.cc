@@ -46,7 +46,8 @@ void SayNotSimulated(const char* name) {
   // it does from now on fails, so this is the place to say why.
   if (std::strcmp(name, "cuGetExportTable") == 0) {
     std::fputs(
-        "simcuda: a program with the static CUDA runtime (what nvcc links by default) asks for it, and cannot run on the "
+        "simcuda: a program with the static CUDA runtime (what nvcc links by default) asks for it, and cannot run on "
+        "the "
         "simulated driver: compile it with `nvcc -cudart shared`\n",
         stderr);
   }

@@ -31,14 +31,14 @@ struct Config {
   size_t context_bytes = 0;  // charged to a device for each context
   Order order = Order::kLate;
   uint64_t seed = 1;
-  int fill = -1;              // byte that memory handed out is filled with; -1: none
-  bool free_sync = true;      // cuMemFree waits for the context's work, as the vendor's does
+  int fill = -1;                // byte that memory handed out is filled with; -1: none
+  bool free_sync = true;        // cuMemFree waits for the context's work, as the vendor's does
   bool refuse_at_exit = false;  // calls after the exit handler answer CUDA_ERROR_DEINITIALIZED
-  int64_t progress_ms = 500;  // work older than this runs although nobody waits; 0: never
-  int driver_version = 0;     // cuDriverGetVersion
-  std::string log_path;       // empty: no log. %p is the process id
-  bool log_work = false;      // log each piece of work as it runs
-  bool log_data = false;      // log a hash of the bytes of each copy between host and device
+  int64_t progress_ms = 500;    // work older than this runs although nobody waits; 0: never
+  int driver_version = 0;       // cuDriverGetVersion
+  std::string log_path;         // empty: no log. %p is the process id
+  bool log_work = false;        // log each piece of work as it runs
+  bool log_data = false;        // log a hash of the bytes of each copy between host and device
   std::vector<int> architectures{60, 70, 75, 80, 86, 90, 100, 120};  // what images hold code for: 86 is capability 8.6
   std::vector<Fault> faults;
   std::string error;  // the first bad value; cuInit reports it and fails
