@@ -38,6 +38,8 @@ class HazardRuns(unittest.TestCase):
     def environment(self, **more):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CUHEAP_", "SIMCUDA_", "LD_"))}
         folders = [str(self.preload.parent)] if self.driver == GPU else [self.driver, str(self.preload.parent)]
+        if self.driver == GPU and os.environ.get("LD_LIBRARY_PATH"):  # where the machine's driver may lie
+            folders.append(os.environ["LD_LIBRARY_PATH"])
         return {**kept, "LD_LIBRARY_PATH": ":".join(folders), "LC_ALL": "C.UTF-8", **more}
 
     def run_in(self, name, words, environment, **how):
