@@ -92,8 +92,8 @@ std::vector<std::string> SplitAllocatorOptions(std::string_view text) {
 PoolPlan PlanPool(const std::vector<std::string>& environment) {
   PoolPlan plan;
   plan.messages.emplace_back(
-      "--pool: frameworks' own caches are bypassed; of PyTorch, torch.cuda.memory_snapshot(), torch.cuda.MemPool and "
-      "sharing CUDA tensors between processes are not available in this run");
+      "--pool: frameworks' own caches are bypassed; of PyTorch, torch.cuda.memory_snapshot(), torch.cuda.MemPool, "
+      "torch.compile(mode=\"reduce-overhead\") and sharing CUDA tensors between processes are not available in this run");
   PlanPyTorch(environment, plan);
   Override(environment, "XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", plan);
   Override(environment, "XLA_PYTHON_CLIENT_PREALLOCATE", "false", plan);

@@ -40,7 +40,7 @@ TEST(PoolMode, NothingSet) {
   EXPECT_EQ(Get(plan, "XLA_PYTHON_CLIENT_PREALLOCATE"), "false");
   EXPECT_EQ(Get(plan, "TF_GPU_ALLOCATOR"), "cuda_malloc_async");
   ASSERT_EQ(plan.messages.size(), 1u);
-  for (const char* gone : {"memory_snapshot", "MemPool", "between processes"})
+  for (const char* gone : {"memory_snapshot", "MemPool", "reduce-overhead", "between processes"})
     EXPECT_THAT(plan.messages[0], HasSubstr(gone));
 }
 

@@ -355,6 +355,42 @@ TEST(Graph, UserObjectsLiveAsLongAsTheirGraphs) {
   });
 }
 
+// "If an executable graph ... is updated with cudaGraphExecUpdate ... the references in the new source graph are cloned
+// and replace the references in the target graph. ... If previous launches are not synchronized, any references which
+// would be released are held until the launches have finished executing."
+TEST(Graph, UpdatesReplaceUserObjects) {
+  Simulate({}, [] {
+    UseDevice();
+    const CUstream stream = MakeStream();
+    const CUdeviceptr a = Allocate(kBytes);
+    static std::atomic<int> destroyed[2];
+    CUgraph graphs[2];
+    for (int i = 0; i < 2; ++i) {
+      CUuserObject object = nullptr;
+      graphs[i] = NewGraph();
+      AddFill(graphs[i], {}, a, 4);
+      ASSERT_CUDA(cuUserObjectCreate(
+          &object, &destroyed[i], [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, 1,
+          CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+      ASSERT_CUDA(cuGraphRetainUserObject(graphs[i], object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    }
+    const CUgraphExec exec = Instantiate(graphs[0]);
+    ASSERT_CUDA(cuGraphLaunch(exec, stream));
+    CUgraphExecUpdateResultInfo info{};
+    ASSERT_CUDA(cuGraphExecUpdate(exec, graphs[1], &info));
+    for (const CUgraph graph : graphs) EXPECT_CUDA(cuGraphDestroy(graph));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(destroyed[0], 0);  // the launch has not run
+    EXPECT_CUDA(cuStreamSynchronize(stream));
+    for (int i = 0; i < 500 && destroyed[0] == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(destroyed[0], 1);
+    EXPECT_EQ(destroyed[1], 0);
+    EXPECT_CUDA(cuGraphExecDestroy(exec));
+    for (int i = 0; i < 500 && destroyed[1] == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(destroyed[1], 1);
+  });
+}
+
 // cuGraphAddNode takes every kind in one structure.
 TEST(Graph, GenericNodesAreTheSame) {
   Simulate({}, [] {

@@ -85,8 +85,7 @@ std::shared_ptr<Graph> CopyGraph(const Graph& graph, bool handles) {
   copy->id = graphs.next_id++;
   copy->copied_from = graph.id;
   if (handles) copy->handle = graphs.graphs.Add(copy);
-  copy->user_objects.counts = graph.user_objects.counts;
-  for (auto& [object, count] : copy->user_objects.counts) object->references += count;
+  copy->user_objects = std::make_shared<UserObjectReferences>(*graph.user_objects);
   std::unordered_map<const Node*, Node*> copies;
   for (const auto& node : graph.nodes) {
     auto made = std::make_shared<Node>(*node);

@@ -99,7 +99,7 @@ struct Graph {
   uint64_t id = 0;           // never repeated
   uint64_t copied_from = 0;
   std::vector<std::shared_ptr<Node>> nodes;  // in the order in which they were added
-  UserObjectReferences user_objects;
+  std::shared_ptr<UserObjectReferences> user_objects = std::make_shared<UserObjectReferences>();  // never null
   unsigned captures = 0;          // that put nodes here now
   bool is_child = false;          // belongs to a node of another graph
   std::weak_ptr<GraphExec> exec;  // the last one made of it; matters for graphs with memory nodes

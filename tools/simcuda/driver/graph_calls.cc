@@ -278,7 +278,7 @@ CUresult impl::cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsig
   if (!retained || count == 0 || count > INT_MAX || (flags & ~unsigned{CU_GRAPH_USER_OBJECT_MOVE}) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  found->user_objects.counts[retained] += count;
+  found->user_objects->counts[retained] += count;
   if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) retained->references += count;
   return CUDA_SUCCESS;
 }
@@ -287,10 +287,10 @@ CUresult impl::cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsi
   std::shared_ptr<Graph> found;
   if (const CUresult result = FindGraph(graph, &found)) return result;
   const auto released = State::Get().graphs.user_objects.Find(object);
-  const auto held = found->user_objects.counts.find(released);
-  if (held == found->user_objects.counts.end() || count == 0 || count > held->second) return CUDA_ERROR_INVALID_VALUE;
+  const auto held = found->user_objects->counts.find(released);
+  if (held == found->user_objects->counts.end() || count == 0 || count > held->second) return CUDA_ERROR_INVALID_VALUE;
   held->second -= count;
-  if (held->second == 0) found->user_objects.counts.erase(held);
+  if (held->second == 0) found->user_objects->counts.erase(held);
   ReleaseUserObject(released, count);
   return CUDA_SUCCESS;
 }

@@ -117,6 +117,24 @@ bool OwnedHere(const GraphExec& exec, const std::shared_ptr<GraphAllocation>& al
   return std::find(exec.allocations.begin(), exec.allocations.end(), allocation) != exec.allocations.end();
 }
 
+// What the launch in flight refers to, child graphs included.
+void CollectReferences(const Graph& graph, std::vector<std::shared_ptr<UserObjectReferences>>* references) {
+  references->push_back(graph.user_objects);
+  for (const auto& node : graph.nodes) {
+    if (const auto* child = node->As<ChildNode>()) CollectReferences(*child->graph, references);
+  }
+}
+
+// "The references in the new source graph are cloned and replace the references in the target graph." Source: CUDA C++
+// Programming Guide, "CUDA User Objects"; launches in flight keep the old ones.
+void ReplaceReferences(Graph& old, const Graph& graph) {
+  old.user_objects = std::make_shared<UserObjectReferences>(*graph.user_objects);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto* child = graph.nodes[i]->As<ChildNode>();
+    if (child != nullptr) ReplaceReferences(*old.nodes[i]->As<ChildNode>()->graph, *child->graph);
+  }
+}
+
 // What a launch does to the books of allocations, and physical memory for them.
 CUresult PrepareMemory(GraphExec& exec, const std::shared_ptr<Stream>& stream) {
   GraphMemory& memory = State::Get().graphs.memory;
@@ -219,7 +237,9 @@ CUresult LaunchGraph(const std::shared_ptr<GraphExec>& exec, const std::shared_p
   std::vector<std::shared_ptr<Work>> last = launcher.Queue(*exec->copy, begin);
   // Keeps the graph's memory and user objects: "if the executable graph is in-flight, it will ... be freed
   // asynchronously on completion".
-  auto end = NewWork("graph_end", [exec] {
+  std::vector<std::shared_ptr<UserObjectReferences>> references;
+  CollectReferences(*exec->copy, &references);
+  auto end = NewWork("graph_end", [exec, references] {
     for (const auto& allocation : exec->allocations) --allocation->range->in_flight;
     return Outcome::kDone;
   });
@@ -277,7 +297,7 @@ CUresult Pair(const Graph& old, const Graph& graph, std::vector<std::pair<Node*,
 
 }  // namespace
 
-CUresult UpdateNodes(const Graph& old, const Graph& graph, CUgraphExecUpdateResultInfo* info) {
+CUresult UpdateNodes(Graph& old, const Graph& graph, CUgraphExecUpdateResultInfo* info) {
   std::vector<std::pair<Node*, const Node*>> pairs;
   *info = {};
   if (const CUresult result = Pair(old, graph, &pairs, info)) return result;
@@ -303,6 +323,7 @@ CUresult UpdateNodes(const Graph& old, const Graph& graph, CUgraphExecUpdateResu
     before->work = after->work;
     before->details = after->details;
   }
+  ReplaceReferences(old, graph);
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
   return CUDA_SUCCESS;
 }

@@ -27,7 +27,7 @@ CUresult Instantiate(const std::shared_ptr<Graph>& graph, cuuint64_t flags, std:
 CUresult LaunchGraph(const std::shared_ptr<GraphExec>& exec, const std::shared_ptr<Stream>& stream);
 // Takes the parameters of `graph`'s nodes over into an executable graph's copy. Errors: GRAPH_EXEC_UPDATE_FAILURE, told
 // apart in `info`.
-CUresult UpdateNodes(const Graph& old, const Graph& graph, CUgraphExecUpdateResultInfo* info);
+CUresult UpdateNodes(Graph& old, const Graph& graph, CUgraphExecUpdateResultInfo* info);
 // The executable graph's copy of a node of the graph that it was made of, or of a child graph in it; null if there is
 // none.
 Node* NodeOfExec(const GraphExec& exec, const Node& node);
