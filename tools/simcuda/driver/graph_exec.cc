@@ -15,7 +15,7 @@ namespace {
 // does not depend on each other runs in any order.
 class Launcher {
  public:
-  Launcher(const std::shared_ptr<Stream>& stream) : stream_(stream) {}
+  explicit Launcher(const std::shared_ptr<Stream>& stream) : stream_(stream) {}
 
   // Queues the graph's nodes behind `begin`. Returns: the pieces with which it ends.
   std::vector<std::shared_ptr<Work>> Queue(const Graph& graph, const std::shared_ptr<Work>& begin) {
@@ -24,6 +24,7 @@ class Launcher {
     std::unordered_map<const Node*, std::shared_ptr<Work>> made;
     for (const Node* node : nodes) {
       std::vector<std::shared_ptr<Work>> after;
+      after.reserve(node->dependencies.size() + 1);
       for (const Dependency& dependency : node->dependencies) after.push_back(made.at(dependency.node));
       if (after.empty()) after.push_back(begin);
       made[node] = QueueNode(*node, std::move(after));
