@@ -70,4 +70,16 @@ std::string PrintableJson(std::string_view json) {
   return result;
 }
 
+std::string ValidUtf8(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint point = Decode(text);
+    result.append(point.length == 0 ? kReplacement : text.substr(0, point.length));
+    text.remove_prefix(point.length == 0 ? 1 : point.length);
+  }
+  return result;
+}
+
 }  // namespace cuheap::analysis

@@ -17,6 +17,9 @@ std::string Printable(std::string_view text);
 // terminal and still means the same. Precondition: `json` is valid JSON in UTF-8.
 std::string PrintableJson(std::string_view json);
 
+// The text with U+FFFD in the place of each byte that is not UTF-8, else as it is: for formats that must be UTF-8.
+std::string ValidUtf8(std::string_view text);
+
 }  // namespace cuheap::analysis
 
 #endif  // CUHEAP_ANALYSIS_PRINTABLE_H_

@@ -18,6 +18,13 @@ add_library(cuheap::zstd ALIAS cuheap_zstd)
 target_include_directories(cuheap_zstd SYSTEM INTERFACE "${CUHEAP_ZSTD_INCLUDE_DIR}")
 target_link_libraries(cuheap_zstd INTERFACE "${CUHEAP_ZSTD_LIBRARY}")
 
+find_library(CUHEAP_ZLIB_LIBRARY NAMES libz.a z REQUIRED)
+find_path(CUHEAP_ZLIB_INCLUDE_DIR zlib.h REQUIRED)
+add_library(cuheap_zlib INTERFACE)
+add_library(cuheap::zlib ALIAS cuheap_zlib)
+target_include_directories(cuheap_zlib SYSTEM INTERFACE "${CUHEAP_ZLIB_INCLUDE_DIR}")
+target_link_libraries(cuheap_zlib INTERFACE "${CUHEAP_ZLIB_LIBRARY}")
+
 # libdw stays shared: as an archive it needs five compression libraries more.
 find_library(CUHEAP_DW_LIBRARY NAMES dw REQUIRED)
 find_library(CUHEAP_ELF_LIBRARY NAMES elf REQUIRED)

@@ -72,7 +72,6 @@ constexpr std::pair<const char*, const char*> kNotYet[] = {
     {"snapshot", "snapshot of a running process"},
     {"diff", "comparison of snapshots"},
     {"fit", "whether a training fits a GPU"},
-    {"export", "other formats"},
     {"merge", "many ranks"},
 };
 
@@ -117,6 +116,7 @@ class HelpFormatter : public CLI::Formatter {
     const std::string& name = app->get_name();
     if (name == "run") return "Usage: cuheap run [OPTIONS] -- PROGRAM [ARGUMENTS]\n";
     if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR|-\n";
+    if (name == "export") return "Usage: cuheap export [OPTIONS] --format FORMAT SNAPSHOT|-\n";
     if (name == "recover") return "Usage: cuheap recover [OPTIONS] DIR|JOURNAL\n";
     return "Usage: cuheap COMMAND [OPTIONS] ...\n";
   }
@@ -157,9 +157,11 @@ class Parser {
     app_.require_subcommand(1);
     run_ = app_.add_subcommand("run", "Run a program, record its GPU memory, write a snapshot when it ends");
     report_ = app_.add_subcommand("report", "Print what a snapshot tells");
+    export_ = app_.add_subcommand("export", "Write a snapshot in the format of another program");
     recover_ = app_.add_subcommand("recover", "Make snapshots of journals that were left behind");
     AddRun();
     AddReport();
+    export_arguments_.AddTo(*export_);
     AddRecover();
   }
 
@@ -170,12 +172,13 @@ class Parser {
       arguments.emplace_back("--help");
     }
     if (arguments.empty() || arguments[0].empty())
-      return Done{kUsageError, "no command given: run, report or recover (see: cuheap --help)"};
+      return Done{kUsageError, "no command given: run, report, export or recover (see: cuheap --help)"};
     for (const auto& [name, what] : kNotYet) {
       if (arguments[0] == name) return Error("'" + arguments[0] + "' (" + what + ") is not there yet");
     }
-    if (arguments[0][0] != '-' && arguments[0] != "run" && arguments[0] != "report" && arguments[0] != "recover") {
-      return Error("unknown command '" + arguments[0] + "': run, report or recover");
+    if (arguments[0][0] != '-' && arguments[0] != "run" && arguments[0] != "report" && arguments[0] != "export" &&
+        arguments[0] != "recover") {
+      return Error("unknown command '" + arguments[0] + "': run, report, export or recover");
     }
     const std::string& first = arguments[0];
     if (first[0] == '-' && first != "-h" && first != "--help" && first != "--version")
@@ -197,11 +200,16 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       return Error(OneLine(error.what()), run_->parsed()       ? "run"
                                           : report_->parsed()  ? "report"
+                                          : export_->parsed()  ? "export"
                                           : recover_->parsed() ? "recover"
                                                                : "");
     }
     if (run_->parsed()) return FinishRun();
     if (report_->parsed()) return FinishReport();
+    if (export_->parsed()) {
+      if (const std::string problem = export_arguments_.Check(); !problem.empty()) return Error(problem, "export");
+      return export_arguments_.options();
+    }
     return options_.recover;
   }
 
@@ -352,7 +360,7 @@ class Parser {
   }
 
   std::string HelpText() {
-    for (CLI::App* command : {run_, report_, recover_}) {
+    for (CLI::App* command : {run_, report_, export_, recover_}) {
       if (command->parsed()) return command->help("cuheap");
     }
     return app_.help();
@@ -447,7 +455,8 @@ class Parser {
   }
 
   CLI::App app_;
-  CLI::App *run_ = nullptr, *report_ = nullptr, *recover_ = nullptr;
+  CLI::App *run_ = nullptr, *report_ = nullptr, *export_ = nullptr, *recover_ = nullptr;
+  ExportArguments export_arguments_;
   CLI::Option* simulate_ = nullptr;
   bool observe_ = false, pool_ = false, no_stacks_ = false, no_source_ = false;
   std::map<std::string, std::string> library_values_;

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "tools/cuheap/export_arguments.h"
+
 namespace cuheap::tools {
 
 struct RunOptions {
@@ -47,7 +49,7 @@ struct Done {
   std::string text;
 };
 
-using Command = std::variant<RunOptions, ReportOptions, RecoverOptions, Done>;
+using Command = std::variant<RunOptions, ReportOptions, ExportOptions, RecoverOptions, Done>;
 
 Command ParseCommandLine(const std::vector<std::string>& arguments);  // without argv[0]
 

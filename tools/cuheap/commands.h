@@ -9,6 +9,7 @@ namespace cuheap::tools {
 // Does not return if the program could be started: ends as the program ended.
 int Run(const RunOptions& options);
 int ReportOn(const ReportOptions& options);
+int Export(const ExportOptions& options);
 int Recover(const RecoverOptions& options);
 
 }  // namespace cuheap::tools

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 CUHEAP = sys.argv[1]
 MANUAL = (ROOT / "docs" / "cuheap.1").read_text().replace("\\-", "-")
 COMPLETION = ROOT / "tools" / "cuheap" / "completion" / "cuheap.bash"
-COMMANDS = ("run", "report", "recover")
+COMMANDS = ("run", "report", "export", "recover")
 
 
 def options(command):
@@ -51,6 +51,10 @@ class Documents(unittest.TestCase):
     def test_completion_of_values_and_of_the_program(self):
         self.assertEqual(complete("cuheap", "run", "--stacks", ""), {"full", "native", "off"})
         self.assertEqual(complete("cuheap", "report", "--color", "a"), {"auto", "always"})
+        help_text = subprocess.run([CUHEAP, "export", "--help"], capture_output=True, text=True, check=True).stdout
+        formats = re.search(r"--format FORMAT +([a-z, -]+)", help_text).group(1).split(", ")
+        self.assertEqual(complete("cuheap", "export", "--format", ""), {word.strip() for word in formats})
+        self.assertEqual(complete("cuheap", "export", "--at", "p"), {"peak"})
         self.assertIn("true", complete("cuheap", "run", "--", "tru"))
         self.assertIn("true", complete("cuheap", "run", "-o", "x.json", "--observe", "--", "tru"))
         self.assertIn("true", complete("cuheap", "run", "tru"))

@@ -241,7 +241,7 @@ class Refusals(EndToEnd):
         self.assertIn("not 'report' too", self.refuse("help", "run", "report"))
 
     def test_help_is_the_same_by_command_and_by_option(self):
-        for command in ("run", "report", "recover"):
+        for command in ("run", "report", "export", "recover"):
             asked = self.cuheap("help", command)
             self.assertEqual((asked.returncode, asked.stderr), (0, ""))
             self.assertEqual(asked.stdout, self.cuheap(command, "--help").stdout)

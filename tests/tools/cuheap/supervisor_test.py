@@ -161,7 +161,7 @@ class Words(Layout):
         self.assertEqual(result.stdout, b"-o x -- y\n")
 
     def test_help_and_version(self):
-        for words in (["--help"], ["--version"], ["run", "--help"], ["report", "--help"], ["recover", "-h"]):
+        for words in (["--help"], ["--version"], ["run", "--help"], ["report", "--help"], ["export", "--help"], ["recover", "-h"]):
             result = subprocess.run([str(self.cuheap), *words], capture_output=True)
             self.assertEqual((result.returncode, result.stderr), (0, b""), words)
             self.assertTrue(result.stdout)

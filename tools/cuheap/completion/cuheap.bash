@@ -37,7 +37,7 @@ _cuheap() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "run report recover help --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "run report export recover help --help --version" -- "$current")
     return
   fi
   # bash makes words of "--option", "=" and the value.
@@ -55,9 +55,10 @@ _cuheap() {
         --simulate-memory --simulate-order --simulate-seed --simulate-log --help --"
       ;;
     report) words="--json --top --no-stacks --no-source --ignore --color --width --help" ;;
+    export) words="--format --output --at --blocks --quiet --help" ;;
     recover) words="--output --quiet --help" ;;
     help)
-      ((COMP_CWORD > 2)) || mapfile -t COMPREPLY < <(compgen -W "run report recover" -- "$current")
+      ((COMP_CWORD > 2)) || mapfile -t COMPREPLY < <(compgen -W "run report export recover" -- "$current")
       return
       ;;
     *) return ;;
@@ -70,11 +71,13 @@ _cuheap() {
   previous=${previous%=}
   case "$previous" in
     --stacks) words="full native off" ;;
+    -f | --format) words="folded speedscope pprof chrome torch-snapshot csv ndjson" ;;
+    --at) words="peak device-peak end leaked" ;;
     --pack | --stream-pool) words="0 1" ;;
     --free-barrier | --color) words="auto always never" ;;
     --simulate-order) words="late random eager" ;;
     --stack-depth | --python-stack-depth | --event-memory | --sync-deadline-ms | --quarantine-limit | \
-      --simulate-devices | --simulate-memory | --simulate-seed | --top | --ignore | --width) return ;;
+      --simulate-devices | --simulate-memory | --simulate-seed | --top | --ignore | --width | --blocks) return ;;
     *)
       if [[ "$previous" == @(-o|--output|--simulate-log) || "$current" != -* && "${COMP_WORDS[1]}" != run ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
