@@ -50,7 +50,8 @@ void CoroutineMain() {
     swapcontext(&self.context, &self.caller);
     Free(block);
   }
-  Allocate(self.asks);
+  // The result is wanted, or this would be a jump, and this function not in the stack.
+  [[maybe_unused]] const volatile CUdeviceptr kept = Allocate(self.asks);
 }
 
 void Resume(Coroutine& coroutine) {

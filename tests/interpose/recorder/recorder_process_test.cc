@@ -213,6 +213,7 @@ TEST_F(RecorderProcessTest, VforkAndSpawnLeaveTheRecorderAlone) {
 
 // This program starts itself as the image that comes by exec: see main.
 constexpr char kAgain[] = "--as-second-image";
+constexpr char kRefused[] = "--as-refused-image";
 
 TEST_F(RecorderProcessTest, ExecLeavesTheFirstImagesJournalAndMakesASecond) {
   ASSERT_EQ(RunChild([&] {
@@ -400,11 +401,8 @@ TEST_F(RecorderProcessTest, WhyThereIsNoJournalIsSaidOnce) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
   ASSERT_EQ(RunChild([&] {
-              dup2(pipe_ends[1], 2);
-              errno = 55;
-              if (StartAt(directory_.path().c_str())) _exit(1);
-              if (errno != 55 || Started()) _exit(2);
-              Allocate(0x1000);
+              dup2(pipe_ends[1], 2);  // only what was there from the beginning counts as standard error
+              execl("/proc/self/exe", "again", kRefused, directory_.path().c_str(), static_cast<char*>(nullptr));
             }),
             0);
   close(pipe_ends[1]);
@@ -415,6 +413,14 @@ TEST_F(RecorderProcessTest, WhyThereIsNoJournalIsSaidOnce) {
   const std::string said(text, static_cast<std::size_t>(size));
   EXPECT_EQ(said, "cuheap: not recording: " + directory_.path() + " is open to other users (mode 755, must be 700)\n");
   ASSERT_EQ(chmod(directory_.path().c_str(), 0700), 0);
+}
+
+int RunRefused(const char* directory) {
+  errno = 55;
+  if (StartAt(directory)) return 1;
+  if (errno != 55 || Started()) return 2;
+  Allocate(0x1000);
+  return 0;
 }
 
 int RunAsSecondImage(const char* directory) {
@@ -428,6 +434,7 @@ int RunAsSecondImage(const char* directory) {
 
 int main(int argc, char** argv) {
   if (argc == 3 && strcmp(argv[1], cuheap::recorder::kAgain) == 0) return cuheap::recorder::RunAsSecondImage(argv[2]);
+  if (argc == 3 && strcmp(argv[1], cuheap::recorder::kRefused) == 0) return cuheap::recorder::RunRefused(argv[2]);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
