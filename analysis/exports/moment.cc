@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <system_error>
 #include <utility>
@@ -41,7 +42,7 @@ std::optional<Moment> ParseMoment(std::string_view text) {
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   number *= unit;
   if (!(number >= 0 && number < kLongest)) return std::nullopt;
-  return Moment{MomentKind::kTime, static_cast<std::int64_t>(number + 0.5)};
+  return Moment{MomentKind::kTime, std::llround(number)};
 }
 
 std::string Describe(const Moment& moment) {
