@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -20,6 +21,7 @@ constexpr const char* kTopHelp = R"(
 Examples:
   cuheap run -- python train.py              run a program; its snapshot is written when it ends
   cuheap report cuheap.python3.11.4711.json  who held the memory, what leaks, and what to look at
+  cuheap diff before.json after.json         what changed between two runs
   cuheap run --simulate -- ./train           the same without a GPU
 
 'cuheap COMMAND --help' tells the rest. reports.md explains every figure: in docs/ of the source tree,
@@ -66,11 +68,12 @@ Example:
 
 std::string SnapshotHelp() { return "A snapshot made by cuheap run or by PyTorch (_dump_snapshot), or a folder with snapshots; - is standard input"; }
 
+constexpr std::string_view kCommands[] = {"run", "report", "export", "diff", "recover"};
+
 // The commands of later versions are known by name, so that they get an answer and not "unknown".
 constexpr std::pair<const char*, const char*> kNotYet[] = {
     {"top", "live view"},
     {"snapshot", "snapshot of a running process"},
-    {"diff", "comparison of snapshots"},
     {"fit", "whether a training fits a GPU"},
     {"merge", "many ranks"},
 };
@@ -117,6 +120,7 @@ class HelpFormatter : public CLI::Formatter {
     if (name == "run") return "Usage: cuheap run [OPTIONS] -- PROGRAM [ARGUMENTS]\n";
     if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR|-\n";
     if (name == "export") return "Usage: cuheap export [OPTIONS] --format FORMAT SNAPSHOT|-\n";
+    if (name == "diff") return "Usage: cuheap diff [OPTIONS] BEFORE AFTER\n";
     if (name == "recover") return "Usage: cuheap recover [OPTIONS] DIR|JOURNAL\n";
     return "Usage: cuheap COMMAND [OPTIONS] ...\n";
   }
@@ -158,10 +162,12 @@ class Parser {
     run_ = app_.add_subcommand("run", "Run a program, record its GPU memory, write a snapshot when it ends");
     report_ = app_.add_subcommand("report", "Print what a snapshot tells");
     export_ = app_.add_subcommand("export", "Write a snapshot in the format of another program");
+    diff_ = app_.add_subcommand("diff", "Compare two snapshots: what changed, and whether that is too much");
     recover_ = app_.add_subcommand("recover", "Make snapshots of journals that were left behind");
     AddRun();
     AddReport();
     export_arguments_.AddTo(*export_);
+    diff_arguments_.AddTo(*diff_);
     AddRecover();
   }
 
@@ -172,14 +178,12 @@ class Parser {
       arguments.emplace_back("--help");
     }
     if (arguments.empty() || arguments[0].empty())
-      return Done{kUsageError, "no command given: run, report, export or recover (see: cuheap --help)"};
+      return Done{kUsageError, "no command given: run, report, export, diff or recover (see: cuheap --help)"};
     for (const auto& [name, what] : kNotYet) {
       if (arguments[0] == name) return Error("'" + arguments[0] + "' (" + what + ") is not there yet");
     }
-    if (arguments[0][0] != '-' && arguments[0] != "run" && arguments[0] != "report" && arguments[0] != "export" &&
-        arguments[0] != "recover") {
-      return Error("unknown command '" + arguments[0] + "': run, report, export or recover");
-    }
+    if (arguments[0][0] != '-' && std::find(std::begin(kCommands), std::end(kCommands), arguments[0]) == std::end(kCommands))
+      return Error("unknown command '" + arguments[0] + "': run, report, export, diff or recover");
     const std::string& first = arguments[0];
     if (first[0] == '-' && first != "-h" && first != "--help" && first != "--version")
       return Error("unknown option '" + first + "'");
@@ -201,6 +205,7 @@ class Parser {
       return Error(OneLine(error.what()), run_->parsed()       ? "run"
                                           : report_->parsed()  ? "report"
                                           : export_->parsed()  ? "export"
+                                          : diff_->parsed()    ? "diff"
                                           : recover_->parsed() ? "recover"
                                                                : "");
     }
@@ -210,6 +215,7 @@ class Parser {
       if (const std::string problem = export_arguments_.Check(); !problem.empty()) return Error(problem, "export");
       return export_arguments_.options();
     }
+    if (diff_->parsed()) return FinishDiff();
     return options_.recover;
   }
 
@@ -334,7 +340,6 @@ class Parser {
     report_->footer(kReportHelp);
     report_->add_option("snapshot", options_.report.path, SnapshotHelp())->required()->type_name("SNAPSHOT|DIR|-");
     report_->add_flag("--json", options_.report.json, "The same facts for scripts (see reports.md)");
-    report_->add_option("--top", top_, "Rows of every table (default: 10)")->type_name("N");
     report_->add_flag("--no-stacks", no_stacks_, "Leave out the findings' stacks");
     report_->add_flag("--no-source", no_source_, "Show no lines of the program's source, and guess nothing from them");
     report_
@@ -343,9 +348,7 @@ class Parser {
         ->type_name("TEXT")
         ->expected(1)
         ->take_all();
-    report_->add_option("--color", color_, "auto, always or never (default: auto; NO_COLOR is respected)")
-        ->type_name("WHEN");
-    report_->add_option("--width", width_, "Columns, 80 to 160 (default: the terminal's)")->type_name("N");
+    display_.AddTo(*report_);
   }
 
   void AddRecover() {
@@ -360,7 +363,7 @@ class Parser {
   }
 
   std::string HelpText() {
-    for (CLI::App* command : {run_, report_, export_, recover_}) {
+    for (CLI::App* command : {run_, report_, export_, diff_, recover_}) {
       if (command->parsed()) return command->help("cuheap");
     }
     return app_.help();
@@ -436,32 +439,26 @@ class Parser {
 
   Command FinishReport() {
     ReportOptions& report = options_.report;
-    if (!top_.empty() && (!IsCount(top_) || std::stoul(top_) == 0))
-      return Error("--top: use a number from 1, not '" + top_ + "'", "report");
-    if (!top_.empty()) report.top = std::stoul(top_);
-    // What RenderText can lay out; a terminal of another size gets the nearest.
-    if (!width_.empty() && (!IsCount(width_) || std::stoul(width_) < 80 || std::stoul(width_) > 160))
-      return Error("--width: use a number from 80 to 160, not '" + width_ + "'", "report");
-    if (!width_.empty()) report.width = std::stoul(width_);
     report.stacks = !no_stacks_;
     report.source = !no_source_;
-    if (color_ == "always")
-      report.color = ColorChoice::kAlways;
-    else if (color_ == "never")
-      report.color = ColorChoice::kNever;
-    else if (!color_.empty() && color_ != "auto")
-      return Error("--color: use auto, always or never, not '" + color_ + "'", "report");
+    if (const std::string problem = display_.Read(&report.display); !problem.empty()) return Error(problem, "report");
     return report;
   }
 
+  Command FinishDiff() {
+    if (const std::string problem = diff_arguments_.Read(); !problem.empty()) return Error(problem, "diff");
+    return diff_arguments_.options();
+  }
+
   CLI::App app_;
-  CLI::App *run_ = nullptr, *report_ = nullptr, *export_ = nullptr, *recover_ = nullptr;
+  CLI::App *run_ = nullptr, *report_ = nullptr, *export_ = nullptr, *diff_ = nullptr, *recover_ = nullptr;
+  DisplayFlags display_;
+  DiffArguments diff_arguments_;
   ExportArguments export_arguments_;
   CLI::Option* simulate_ = nullptr;
   bool observe_ = false, pool_ = false, no_stacks_ = false, no_source_ = false;
   std::map<std::string, std::string> library_values_;
   std::string model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;
-  std::string top_, width_, color_;
 };
 
 }  // namespace

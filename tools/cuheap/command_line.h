@@ -2,13 +2,14 @@
 #ifndef CUHEAP_TOOLS_CUHEAP_COMMAND_LINE_H_
 #define CUHEAP_TOOLS_CUHEAP_COMMAND_LINE_H_
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "tools/cuheap/diff_arguments.h"
+#include "tools/cuheap/display_options.h"
 #include "tools/cuheap/export_arguments.h"
 
 namespace cuheap::tools {
@@ -24,16 +25,12 @@ struct RunOptions {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
-enum class ColorChoice { kAuto, kAlways, kNever };
-
 struct ReportOptions {
   std::string path;  // a snapshot, a folder with snapshots, or "-" for standard input
   bool json = false;
   bool stacks = true;
   bool source = true;
-  ColorChoice color = ColorChoice::kAuto;
-  std::size_t top = 10;
-  std::size_t width = 0;  // 0: the terminal's, or 100
+  Display display;
   std::vector<std::string> ignore;
 };
 
@@ -49,7 +46,7 @@ struct Done {
   std::string text;
 };
 
-using Command = std::variant<RunOptions, ReportOptions, ExportOptions, RecoverOptions, Done>;
+using Command = std::variant<RunOptions, ReportOptions, ExportOptions, DiffOptions, RecoverOptions, Done>;
 
 Command ParseCommandLine(const std::vector<std::string>& arguments);  // without argv[0]
 

@@ -10,6 +10,8 @@ namespace cuheap::tools {
 int Run(const RunOptions& options);
 int ReportOn(const ReportOptions& options);
 int Export(const ExportOptions& options);
+// Of two snapshots: 1 if a condition is met.
+int CompareSnapshots(const DiffOptions& options);
 int Recover(const RecoverOptions& options);
 
 }  // namespace cuheap::tools

@@ -17,6 +17,7 @@ int Execute(const Command& command) {
   if (const auto* run = std::get_if<RunOptions>(&command)) return Run(*run);
   if (const auto* report = std::get_if<ReportOptions>(&command)) return ReportOn(*report);
   if (const auto* exported = std::get_if<ExportOptions>(&command)) return Export(*exported);
+  if (const auto* diff = std::get_if<DiffOptions>(&command)) return CompareSnapshots(*diff);
   if (const auto* recover = std::get_if<RecoverOptions>(&command)) return Recover(*recover);
   const Done& done = std::get<Done>(command);
   if (done.status == 0)

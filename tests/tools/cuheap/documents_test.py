@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 CUHEAP = sys.argv[1]
 MANUAL = (ROOT / "docs" / "cuheap.1").read_text().replace("\\-", "-")
 COMPLETION = ROOT / "tools" / "cuheap" / "completion" / "cuheap.bash"
-COMMANDS = ("run", "report", "export", "recover")
+COMMANDS = ("run", "report", "export", "diff", "recover")
 
 
 def options(command):
@@ -98,6 +98,17 @@ class Documents(unittest.TestCase):
 
         # "kind" and "device" of a scope are shown as JSON there.
         self.assertEqual(members(golden) - page - {"kind", "device"}, set())
+        golden = json.loads((ROOT / "tests" / "analysis" / "reports" / "golden" / "diff.json").read_text())
+        page |= set(re.findall(r"`([a-z0-9_]+)`", (ROOT / "docs" / "diff.md").read_text()))
+        self.assertEqual(members(golden) - page - {"kind", "device"}, set())
+
+    def test_the_grammar_of_conditions_is_the_same_everywhere(self):
+        header = re.sub(r'"\s+"', "", (ROOT / "analysis" / "reports" / "fail_on.h").read_text())
+        names = set(re.search(r"FIGURE: ([a-z, -]+);", header).group(1).split(", "))
+        self.assertEqual(len(names), 10)
+        help_text = subprocess.run([CUHEAP, "diff", "--help"], capture_output=True, text=True, check=True).stdout
+        for text in (help_text, MANUAL, (ROOT / "docs" / "diff.md").read_text()):
+            self.assertLessEqual(names, set(re.findall(r"[a-z]+(?:-[a-z]+)*", text)))
 
     def test_manual_is_well_formed(self):
         if subprocess.run(["sh", "-c", "command -v man"], capture_output=True).returncode != 0:

@@ -37,7 +37,7 @@ _cuheap() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "run report export recover help --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "run report export diff recover help --help --version" -- "$current")
     return
   fi
   # bash makes words of "--option", "=" and the value.
@@ -56,9 +56,10 @@ _cuheap() {
       ;;
     report) words="--json --top --no-stacks --no-source --ignore --color --width --help" ;;
     export) words="--format --output --at --blocks --quiet --help" ;;
+    diff) words="--json --markdown --fail-on --threshold --no-source --ignore --top --color --width --help" ;;
     recover) words="--output --quiet --help" ;;
     help)
-      ((COMP_CWORD > 2)) || mapfile -t COMPREPLY < <(compgen -W "run report export recover" -- "$current")
+      ((COMP_CWORD > 2)) || mapfile -t COMPREPLY < <(compgen -W "run report export diff recover" -- "$current")
       return
       ;;
     *) return ;;
@@ -77,9 +78,9 @@ _cuheap() {
     --free-barrier | --color) words="auto always never" ;;
     --simulate-order) words="late random eager" ;;
     --stack-depth | --python-stack-depth | --event-memory | --sync-deadline-ms | --quarantine-limit | \
-      --simulate-devices | --simulate-memory | --simulate-seed | --top | --ignore | --width | --blocks) return ;;
+      --simulate-devices | --simulate-memory | --simulate-seed | --top | --ignore | --width | --fail-on | --threshold | --blocks) return ;;
     *)
-      if [[ "$previous" == @(-o|--output|--simulate-log) || "$current" != -* && "${COMP_WORDS[1]}" != run ]]; then
+      if [[ "$previous" == @(-o|--output|--simulate-log|--markdown) || "$current" != -* && "${COMP_WORDS[1]}" != run ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         compopt -o filenames 2>/dev/null
         return
