@@ -12,8 +12,9 @@ namespace cuheap::analysis {
 absl::Status FoldedStacks::Write(const Snapshot& snapshot, const Blocks& blocks, const ExportRequest& request,
                                  TextSink& sink, std::vector<std::string>& notes) const {
   FrameNames names(snapshot);
-  bool any = false;
-  for (const Held& held : HeldAt(snapshot, blocks, request.at)) {
+  const std::vector<Held> places = HeldAt(snapshot, blocks, request.at);
+  AddHeldNotes(snapshot, blocks, request.at, places, notes);
+  for (const Held& held : places) {
     // Stacks that differ in what no label shows are one line.
     std::map<std::string, std::uint64_t> lines;
     for (const HeldStack& entry : held.stacks) {
@@ -29,9 +30,7 @@ absl::Status FoldedStacks::Write(const Snapshot& snapshot, const Blocks& blocks,
       lines[line] += entry.bytes;
     }
     for (const auto& [line, bytes] : lines) sink.Write(line + " " + std::to_string(bytes) + "\n");
-    any = any || !lines.empty();
   }
-  if (!any) notes.push_back("nothing was held " + Describe(request.at) + ": the file has no stacks");
   return absl::OkStatus();
 }
 

@@ -214,4 +214,31 @@ std::vector<Held> HeldAt(const Snapshot& snapshot, const Blocks& blocks, const M
   return result;
 }
 
+void AddHeldNotes(const Snapshot& snapshot, const Blocks& blocks, const Moment& moment, const std::vector<Held>& places,
+                  std::vector<std::string>& notes) {
+  std::uint64_t bytes = 0, lost = 0;
+  for (const Held& held : places) {
+    bytes += held.bytes;
+    for (const HeldStack& entry : held.stacks) lost += entry.part == HeldPart::kLost ? entry.bytes : 0;
+  }
+  if (bytes == 0) {
+    notes.push_back(moment.kind == MomentKind::kLeaked
+                        ? "the report finds no leaks: the file has no stacks (--at end tells what was held at the end)"
+                        : "nothing was held " + Describe(moment) + ": the file has no stacks");
+  }
+  if (lost != 0) {
+    notes.push_back("of " + std::to_string(lost) + " bytes held " + Describe(moment) +
+                    " the stacks are lost, since their events were overwritten (cuheap run --event-memory keeps more)");
+  }
+  if (moment.kind == MomentKind::kTime && blocks.window_begin_ns != kBeforeWindow &&
+      moment.time_ns < blocks.window_begin_ns) {
+    const Moment first{MomentKind::kTime, blocks.window_begin_ns};
+    notes.push_back("the oldest event that was kept is " + Describe(first) +
+                    ": of the time before, only what lived longer is told, and when it began may not be known");
+  }
+  if (moment.kind != MomentKind::kTime && moment.kind != MomentKind::kEnd && snapshot.events.size() == 0 && bytes != 0)
+    notes.emplace_back(
+        "the snapshot has no events, so that the peak is only known to be at least what was held at the end");
+}
+
 }  // namespace cuheap::analysis

@@ -50,6 +50,9 @@ std::string_view NameOf(HeldPart part);
 
 // Devices first, by ordinal, then the host if it pinned memory. Devices that hold nothing then are there, too.
 std::vector<Held> HeldAt(const Snapshot& snapshot, const Blocks& blocks, const Moment& moment);
+// What a reader of such a file should know: it is empty, or tells less than was held. A sentence each.
+void AddHeldNotes(const Snapshot& snapshot, const Blocks& blocks, const Moment& moment, const std::vector<Held>& places,
+                  std::vector<std::string>& notes);
 
 }  // namespace cuheap::analysis
 

@@ -257,14 +257,13 @@ absl::Status PprofProfile::Write(const Snapshot& snapshot, const Blocks& blocks,
   const std::unique_ptr<TextSink> gzip = Gzip(sink);
   ProfileWriter writer(snapshot, *gzip);
   const std::vector<Held> places = HeldAt(snapshot, blocks, request.at);
+  AddHeldNotes(snapshot, blocks, request.at, places, notes);
   WriteHead(snapshot, request.at, places.empty() ? 0 : places.front().time_ns, writer);
   const auto rank = snapshot.process.launcher.find("RANK");
-  bool any = false;
   for (const Held& held : places) {
     const std::string device = held.host ? "host" : std::to_string(held.device);
     for (const HeldStack& entry : held.stacks) {
       if (entry.bytes == 0 && entry.allocations == 0) continue;
-      any = any || entry.bytes != 0;
       std::vector<ProfileWriter::Label> labels{{"device", device}};
       if (entry.part == HeldPart::kBlocks) {
         labels.emplace_back("kind", ToString(entry.kind));
@@ -274,7 +273,6 @@ absl::Status PprofProfile::Write(const Snapshot& snapshot, const Blocks& blocks,
       writer.Sample(entry, labels);
     }
   }
-  if (!any) notes.push_back("nothing was held " + Describe(request.at) + ": inuse_space is empty");
   return gzip->Finish();
 }
 

@@ -83,16 +83,15 @@ void WriteProfile(const Snapshot& snapshot, const Held& held, const Moment& mome
 absl::Status SpeedscopeProfile::Write(const Snapshot& snapshot, const Blocks& blocks, const ExportRequest& request,
                                       TextSink& sink, std::vector<std::string>& notes) const {
   const std::vector<Held> places = HeldAt(snapshot, blocks, request.at);
+  AddHeldNotes(snapshot, blocks, request.at, places, notes);
   sink.Write("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":" +
              JsonString(ExporterName(snapshot)) + ",\"name\":" + JsonString(TitleOf(snapshot, request.at)) +
              ",\"activeProfileIndex\":0,\"shared\":{\"frames\":[");
   FrameTable table(snapshot, sink);
-  bool any = false;
   for (const Held& held : places) {
     for (const HeldStack& entry : held.stacks) {
       if (entry.bytes == 0) continue;
       table.Add(entry, snapshot.stacks[entry.stack].frames);
-      any = true;
     }
   }
   sink.Write("]},\"profiles\":[");
@@ -103,7 +102,6 @@ absl::Status SpeedscopeProfile::Write(const Snapshot& snapshot, const Blocks& bl
     WriteProfile(snapshot, held, request.at, table, sink);
   }
   sink.Write("]}\n");
-  if (!any) notes.push_back("nothing was held " + Describe(request.at) + ": the profiles have no samples");
   return absl::OkStatus();
 }
 

@@ -7,7 +7,7 @@
 
 #include "analysis/exports/moment.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): it is CLI11's
 class App;
 }
 
