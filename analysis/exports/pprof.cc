@@ -239,7 +239,8 @@ void WriteHead(const Snapshot& snapshot, const Moment& moment, std::int64_t time
   writer.Number(profile::kDefaultSampleType, writer.String("inuse_space"));
   writer.Type(profile::kPeriodType, "space", "bytes");
   writer.Number(profile::kPeriod, 1);  // every allocation is in it
-  writer.Number(profile::kTimeNanos, static_cast<std::uint64_t>(snapshot.process.start_realtime_ns + time_ns));
+  writer.Number(profile::kTimeNanos,
+                static_cast<std::uint64_t>(snapshot.process.start_realtime_ns) + static_cast<std::uint64_t>(time_ns));
   writer.Number(profile::kDurationNanos,
                 static_cast<std::uint64_t>(std::max<std::int64_t>(0, snapshot.process.duration_ns)));
   writer.Number(profile::kComment, writer.String(ExporterName(snapshot) + ": " + TitleOf(snapshot, moment)));

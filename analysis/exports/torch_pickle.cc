@@ -89,6 +89,7 @@ class TorchWriter {
       devices_ = std::max(devices_, block.device + 1);
       if (block.kind == AllocationKind::kVirtual) virtual_blocks_[block.id] = number;
     }
+    for (std::size_t i = 0; i < snapshot.events.size(); ++i) events_of_[snapshot.events.device[i]].push_back(i);
   }
 
   void Write() {
@@ -132,7 +133,9 @@ class TorchWriter {
   }
   void Time(std::int64_t ns) {
     pickle_.String("time_us");
-    pickle_.Signed((snapshot_.process.start_realtime_ns + ns) / 1000);
+    // Without overflow, whatever a damaged snapshot has for times.
+    pickle_.Signed(snapshot_.process.start_realtime_ns / 1000 + ns / 1000 +
+                   (snapshot_.process.start_realtime_ns % 1000 + ns % 1000) / 1000);
   }
   void Frames(std::uint32_t stack) {
     pickle_.String("frames");
@@ -227,9 +230,13 @@ class TorchWriter {
   void WriteTrace(std::uint32_t device) {
     const Events& events = snapshot_.events;
     PickleWriter::List list = pickle_.BeginList();
+    const auto mine = events_of_.find(device);
+    if (mine == events_of_.end()) {
+      pickle_.EndList(list);
+      return;
+    }
     std::uint64_t held = HeldBefore(device);
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      if (events.device[i] != device) continue;
+    for (const std::size_t i : mine->second) {
       const EventType type = events.type[i];
       if (type == EventType::kMap || type == EventType::kUnmap) {
         WriteMapping(list, i);
@@ -282,7 +289,8 @@ class TorchWriter {
   BlockTimeline timeline_;
   PickleWriter pickle_;
   StackWriter stacks_;
-  std::unordered_map<std::uint64_t, std::uint32_t> virtual_blocks_;  // number by id
+  std::unordered_map<std::uint64_t, std::uint32_t> virtual_blocks_;        // number by id
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> events_of_;  // a device
   std::uint32_t devices_ = 0;
   std::uint64_t left_out_ = 0;
 };

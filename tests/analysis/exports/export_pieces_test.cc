@@ -151,6 +151,19 @@ TEST(ExportsTest, EveryFormatHasItsWords) {
   EXPECT_EQ(FindExportFormat("parquet"), nullptr);
 }
 
+// The snapshot of the second has a value of its own in every field: devices far apart, times and addresses that
+// overflow.
+TEST(ExportsTest, AnyCheckedSnapshotCanBeExported) {
+  for (const Snapshot& snapshot : {LeakyProgram(), DistinctSnapshot()}) {
+    for (const ExportFormat& format : ExportFormats()) {
+      for (const Moment& moment : {Moment{}, Moment{MomentKind::kEnd, 0}, Moment{MomentKind::kTime, 5}}) {
+        const std::string text = Export(snapshot, format.name.data(), moment);
+        EXPECT_EQ(Export(snapshot, format.name.data(), moment), text) << format.name;
+      }
+    }
+  }
+}
+
 TEST(ExportsTest, NothingIsFoundInNothing) {
   for (const ExportFormat& format : ExportFormats()) {
     for (const MomentKind kind :
