@@ -15,6 +15,7 @@
 
 #include "interpose/driver_table.h"
 #include "interpose/holes.h"
+#include "interpose/options/kept_texts.h"
 #include "interpose/options/option_parse.h"
 #include "interpose/python/object_symbols.h"
 #include "interpose/recorder/own_files.h"
@@ -33,6 +34,23 @@ constinit std::atomic<bool> forked{false};
 // A page that reads 0 in any child, also in one made around pthread_atfork (a raw clone); null if the kernel has none.
 constinit std::atomic<const std::atomic<int>*> parent_mark{nullptr};
 alignas(Router) constinit unsigned char router_place[sizeof(Router)] = {};
+
+// The options as they were when we were loaded or, if a constructor that ran before ours made the first call, at that
+// call. Two places, so that neither waits for the other; the first that is filled counts.
+constinit options::KeptTexts texts_at_load;
+constinit options::KeptTexts texts_at_call;
+constinit std::atomic<const options::KeptTexts*> texts{nullptr};
+
+const options::KeptTexts& KeepTexts(options::KeptTexts& place, const char* const* environment) {
+  const options::KeptTexts* kept = texts.load(std::memory_order_acquire);
+  if (kept != nullptr) return *kept;
+  place.Fill(environment);
+  if (texts.compare_exchange_strong(kept, &place, std::memory_order_acq_rel)) return place;
+  return *kept;
+}
+
+// For the one thread that starts, and the end of the process.
+const options::KeptTexts& OptionTexts() { return KeepTexts(texts_at_call, environ); }
 
 Router* TheRouter() { return std::launder(reinterpret_cast<Router*>(router_place)); }
 
@@ -84,7 +102,7 @@ std::string_view DescribeOptions(const char* driver, char* text, std::size_t siz
     if (length > 0 && static_cast<std::size_t>(length) < size / 2) used = static_cast<std::size_t>(length);
   }
   for (const options::Description& option : options::kDescriptions) {
-    const char* given = std::getenv(option.variable);
+    const char* given = OptionTexts()(option.variable);
     const bool set = given != nullptr && *given != '\0';
     const int length =
         std::snprintf(text + used, size - used, "%s=%s\n", option.variable, set ? given : option.default_value);
@@ -134,7 +152,7 @@ bool StartRecorder(const char* driver, const options::Options& options) {
   if (options.dir.empty()) return false;
   char text[2048];
   recorder::StartOptions start;
-  start.directory = options.dir.data();  // from the environment: ends with NUL
+  start.directory = options.dir.data();  // of OptionTexts(): ends with NUL
   start.max_event_bytes = options.event_memory;
   start.configuration = DescribeOptions(driver, text, sizeof(text));
   return recorder::Start(start);
@@ -148,7 +166,7 @@ void CallAtExit() {
 // True if there is a router now.
 bool Start(const DriverTable& driver) {
   options::Options options;
-  const options::Rejection rejection = options::ParseAll([](const char* name) { return std::getenv(name); }, &options);
+  const options::Rejection rejection = options::ParseAll(OptionTexts(), &options);
   if (rejection.variable != nullptr) {
     SayRejected(rejection);
     return false;
@@ -193,24 +211,22 @@ Router* EnterProcess(const DriverTable& driver) {
   return TheRouter();
 }
 
-// Whether a journal was asked for. Known from the start: at the end the environment may lie in memory that is gone.
-constinit bool journal_wanted = false;
-
-__attribute__((constructor)) void AtLoad() {
-  const char* folder = std::getenv("CUHEAP_DIR");
-  journal_wanted = folder != nullptr && *folder != '\0';
+// glibc gives constructors the environment as the loader found it.
+__attribute__((constructor)) void AtLoad(int, char**, char** environment) {
+  KeepTexts(texts_at_load, environment != nullptr ? environment : environ);
 }
 
 // A process that used the GPU without a single call that came to us leaves a journal that says so; every other one that
 // made no driver call leaves no trace.
 __attribute__((destructor)) void LastLook() {
-  if (!journal_wanted || state.load(std::memory_order_acquire) != State::kUntouched) return;
+  if (state.load(std::memory_order_acquire) != State::kUntouched) return;
+  const char* folder = OptionTexts()("CUHEAP_DIR");
+  if (folder == nullptr || *folder == '\0') return;
   const char* driver = LookAtEnd();
   if (driver == nullptr && holes.pending()) driver = "";
   if (driver == nullptr) return;
   options::Options options;
-  const auto variable = [](const char* name) { return std::getenv(name); };
-  if (options::ParseAll(variable, &options).variable != nullptr) return;
+  if (options::ParseAll(OptionTexts(), &options).variable != nullptr) return;
   options.stacks = options.python_stacks = false;
   if (!StartRecorder(driver, options)) return;
   ReportHoles();

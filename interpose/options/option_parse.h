@@ -1,6 +1,6 @@
 // The options of options.inc: a struct with one field each, and the parser that fills it from texts.
 //
-// Header-only and without allocation, since the preload library reads its environment inside a driver call; the command
+// Header-only and without allocation, since the preload library parses its options inside a driver call; the command
 // includes it too, to refuse a bad value before the program starts. Texts are referenced, not copied.
 #ifndef CUHEAP_INTERPOSE_OPTIONS_OPTION_PARSE_H_
 #define CUHEAP_INTERPOSE_OPTIONS_OPTION_PARSE_H_

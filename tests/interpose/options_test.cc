@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "interpose/options/kept_texts.h"
 #include "interpose/options/option_parse.h"
 
 namespace cuheap::options {
@@ -32,6 +33,21 @@ TEST(Options, DefaultsAreValidAndHold) {
   EXPECT_FALSE(options.test_no_quarantine);
   EXPECT_EQ(options.test_without, Rule::kNone);
   EXPECT_EQ(options.fill, -1);
+}
+
+TEST(Options, KeptTextsAreCopiesAndTheFirstOfANameCounts) {
+  static KeptTexts kept;
+  std::string mode = "CUHEAP_MODE=observe", again = "CUHEAP_MODE=pool", other = "HOME=/", bare = "CUHEAP_PACK";
+  std::string empty = "CUHEAP_STACKS=", dir = "CUHEAP_DIR=/a=b/" + std::string(5000, 'd');
+  const char* environment[] = {other.c_str(), bare.c_str(), mode.c_str(), again.c_str(),
+                               empty.c_str(), dir.c_str(),  nullptr};
+  kept.Fill(environment);
+  for (std::string* text : {&mode, &again, &dir}) text->assign(text->size(), 'x');
+  EXPECT_STREQ(kept("CUHEAP_MODE"), "observe");
+  EXPECT_STREQ(kept("CUHEAP_STACKS"), "");
+  EXPECT_EQ(kept("CUHEAP_DIR"), "/a=b/" + std::string(KeptTexts::kMaxText - 5, 'd'));
+  EXPECT_EQ(kept("CUHEAP_PACK"), nullptr);
+  EXPECT_EQ(kept("HOME"), nullptr);
 }
 
 TEST(Options, AByteIsDecimalOrHexadecimalOrOff) {

@@ -36,6 +36,22 @@ class Processes(hazard_runs.HazardRuns):
         snapshot, = self.hazard("fork_raw")
         self.assertEqual(self.live(snapshot), some(2))
 
+    def test_cleared_environment(self):
+        """What cuheap run was asked for holds, though the program has no environment at its first call."""
+        words = [self.program, "cleared_environment"]
+        runs = [self.alone(words, SIMCUDA_LOG="driver.log"),
+                self.supervised(words, ["--observe"], SIMCUDA_LOG="driver.log")]
+        # Size and address of every call for memory, beside which the recorder only asks the driver for facts.
+        memory = [re.findall(r" (cuMem[A-Z]\w+) (?:dptr=\w+ )?(.*=.*) -> 0$", files.pop("driver.log", ""), re.MULTILINE)
+                  for *_, files in runs]
+        memory = [[call for call in calls if call[0] != "cuMemGetInfo_v2"] for calls in memory]
+        self.assertEqual(runs[0][0], 0, runs[0])
+        self.assertEqual(runs[1], runs[0])
+        self.assertEqual(memory[1], memory[0])
+        self.assertEqual(len(memory[0]), 0 if self.driver == hazard_runs.GPU else 3)
+        snapshot, = self.snapshots()
+        self.assertEqual(self.live(snapshot), some(3))
+
     def start(self, way):
         main, child = self.hazard("start", way)
         self.assertEqual((self.live(main), self.live(child)), (some(4), some(3)))

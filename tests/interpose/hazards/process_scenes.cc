@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -143,6 +144,21 @@ int Become(const Arguments&) {
   return 97;
 }
 
+// Before its first call of the driver's it writes over the options in its environment, as those that change their title
+// do, and clears it. What the simulated driver is told stays.
+int ClearedEnvironment(const Arguments&) {
+  static std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (std::strncmp(*entry, "SIMCUDA_", 8) == 0) kept.emplace_back(*entry);
+    if (std::strncmp(*entry, "CUHEAP_", 7) == 0) std::memset(*entry, 'x', std::strlen(*entry));
+  }
+  clearenv();
+  for (std::string& entry : kept) putenv(entry.data());
+  StartDevice();
+  AllocateSome(3);
+  return 0;
+}
+
 int ExitInThread(const Arguments&) {
   StartDevice();
   AllocateSome(3);
@@ -251,6 +267,7 @@ Scenes ProcessScenes() {
           {"leak", Leak},
           {"become", Become},
           {"abort", Abort},
+          {"cleared_environment", ClearedEnvironment},
           {"exit_in_thread", ExitInThread},
           {"underscore_exit", UnderscoreExit},
           {"uncaught", Uncaught},
