@@ -156,25 +156,41 @@ class Comparer {
     return line;
   }
 
+  // Of one line in one scope. Kinds as bits: there are millions of blocks.
+  struct Sum {
+    std::uint64_t allocations = 0, bytes = 0, kinds = 0;
+  };
+
   void LineAllocations(const Side& side, std::map<Scope, std::map<LinePair, LineDiff>>& lines) const {
     std::set<std::uint32_t> with_tensors;
     for (const ScopeTotals& totals : side.report.totals) {
       if (totals.scope.tensors) with_tensors.insert(totals.scope.device);
     }
-    for (const Block& block : side.blocks.program) {
-      for (const ScopeTotals& totals : side.report.totals) {
-        if (!InScope(totals.scope, block)) continue;
-        // As in the totals by line: a cache's segments are no line's where its tensors are known.
-        if (!totals.scope.host && !totals.scope.tensors && block.in_framework_cache() &&
-            with_tensors.contains(block.device)) {
-          continue;
-        }
-        LineDiff& line = LineOf(side, side.report.lines.OfStack(block.stack), lines[totals.scope]);
-        (side.after ? line.kinds_after : line.kinds_before).insert(block.kind);
+    for (const ScopeTotals& totals : side.report.totals) {
+      // As in the totals by line: a cache's segments are no line's where its tensors are known.
+      const bool without_cache =
+          !totals.scope.host && !totals.scope.tensors && with_tensors.contains(totals.scope.device);
+      std::vector<Sum> sums(side.report.lines.size());
+      for (const Block& block : side.blocks.program) {
+        if (!InScope(totals.scope, block) || (without_cache && block.in_framework_cache())) continue;
+        Sum& sum = sums[side.report.lines.OfStack(block.stack)];
+        sum.kinds |= std::uint64_t{1} << static_cast<unsigned>(block.kind);
         if (block.allocated_at == 0) continue;
-        ++side.Of(line.allocations);
-        side.Of(line.allocated_bytes) += block.bytes;
+        ++sum.allocations;
+        sum.bytes += block.bytes;
       }
+      for (std::uint32_t i = 0; i < sums.size(); ++i) {
+        if (sums[i].kinds != 0) AddSum(side, sums[i], LineOf(side, i, lines[totals.scope]));
+      }
+    }
+  }
+
+  static void AddSum(const Side& side, const Sum& sum, LineDiff& line) {
+    side.Of(line.allocations) += sum.allocations;
+    side.Of(line.allocated_bytes) += sum.bytes;
+    for (unsigned kind = 0; kind < 64; ++kind) {
+      if ((sum.kinds >> kind & 1) != 0)
+        (side.after ? line.kinds_after : line.kinds_before).insert(static_cast<AllocationKind>(kind));
     }
   }
 

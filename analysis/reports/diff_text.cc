@@ -99,8 +99,10 @@ class Renderer {
     if (alike != 0) canvas_.Dim("  no difference in " + Plural(alike, changed.empty() ? "figure" : "other figure"));
     for (const HeldDiff& held : diff_.held) {
       const std::string before = Percent(held.fragmentation_before), after = Percent(held.fragmentation_after);
-      if (before != after)
-        canvas_.Paragraph("Fragmentation of " + HolderName(held) + ": " + before + " before, " + after + " after.");
+      if (before == after) continue;
+      std::string text = "Fragmentation of ";
+      text.append(HolderName(held)).append(": ").append(before).append(" before, ").append(after).append(" after.");
+      canvas_.Paragraph(text);
     }
   }
 
@@ -109,8 +111,9 @@ class Renderer {
     for (const LeakChange change :
          {LeakChange::kNew, LeakChange::kGrew, LeakChange::kShrank, LeakChange::kGone, LeakChange::kAlike}) {
       const std::uint64_t count = diff_.leaks_of(change);
-      if (count != 0)
-        counts += (counts.empty() ? "" : ", ") + Grouped(count) + " " + std::string(LeakChangeWord(change));
+      if (count == 0) continue;
+      if (!counts.empty()) counts += ", ";
+      counts.append(Grouped(count)).append(" ").append(LeakChangeWord(change));
     }
     const std::size_t told = diff_.leaks.size() - diff_.leaks_of(LeakChange::kAlike);
     if (told == 0) return;

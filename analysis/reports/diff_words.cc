@@ -122,10 +122,10 @@ std::string LeakPhrase(const LeakDiff& leak) {
     return rate(bytes_per_step) + (bytes_per_step > 0 ? ", " : "") + held(bytes, blocks);
   };
   const std::string before = side(leak.rate_before, leak.bytes.before, leak.blocks.before);
-  const std::string after = side(leak.rate_after, leak.bytes.after, leak.blocks.after);
+  std::string after = side(leak.rate_after, leak.bytes.after, leak.blocks.after);
   if (leak.change == LeakChange::kNew) return after;
   if (leak.change == LeakChange::kGone) return "before " + before;
-  return after + "; before " + before;
+  return after.append("; before ").append(before);
 }
 
 std::vector<FigureRow> FigureRows(const Diff& diff) {

@@ -141,6 +141,7 @@ class Figures {
   }
   std::vector<Place> Reserved() const {
     std::vector<Place> places;
+    places.reserve(diff_.held.size());
     for (const HeldDiff& held : diff_.held) places.push_back({HolderName(held), held.peak_bytes});
     return places;
   }

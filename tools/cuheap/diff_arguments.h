@@ -8,7 +8,7 @@
 #include "analysis/reports/fail_on.h"
 #include "tools/cuheap/display_options.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
 class App;
 }
 
