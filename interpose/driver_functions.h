@@ -53,6 +53,7 @@ namespace cuheap {
   OPTIONAL(cuDeviceGetUuid_v2)                      \
   OPTIONAL(cuMemGetInfo_v2)                         \
   OPTIONAL(cuMemGetAddressRange_v2)                 \
+  OPTIONAL(cuPointerGetAttribute)                   \
   CUHEAP_FILL_FUNCTIONS(OPTIONAL)                   \
   CUHEAP_STREAM_ORDERED_FUNCTIONS(OPTIONAL)
 

@@ -41,6 +41,12 @@ class FreeBarrier {
   // Host memory that the device can write came into being, or went.
   void HostMemoryAdded() { host_memory_.fetch_add(1, std::memory_order_relaxed); }
   void HostMemoryRemoved() { host_memory_.fetch_sub(1, std::memory_order_relaxed); }
+  // The same where its end cannot be told (managed variables go with their module, or with a context): it counts for
+  // good.
+  void LastingHostMemoryFound() {
+    if (!lasting_.exchange(true, std::memory_order_relaxed)) HostMemoryAdded();
+  }
+  bool HasLastingHostMemory() const { return lasting_.load(std::memory_order_relaxed); }
 
   // Must a free of a block of this context wait? The work's own context is not known, so any work not covered by a
   // synchronisation of this context counts.
@@ -59,6 +65,7 @@ class FreeBarrier {
   const options::Barrier rule_;
   std::atomic<Mark> submitted_{0};
   std::atomic<std::int64_t> host_memory_{0};
+  std::atomic<bool> lasting_{false};
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Mark> proven_;
 };

@@ -76,6 +76,17 @@ struct Handler<Effect::kAllocateManaged> {
   }
 };
 
+// Data of loaded code: a variable of the device, or a managed one.
+template <>
+struct Handler<Effect::kGetVariable> {
+  template <class Real, class... Of>
+  static CUresult Call(Router& router, HookId id, Real real, CUdeviceptr* out, std::size_t* bytes, Of... of) {
+    const CUresult result = router.ForwardWithRescue(real, out, bytes, of...);
+    if (result == CUDA_SUCCESS && out != nullptr) router.VariableFound(*out, id == HookId::cuLibraryGetManaged);
+    return result;
+  }
+};
+
 template <>
 struct Handler<Effect::kFree> {
   template <class Real>

@@ -72,12 +72,20 @@ struct Handler<Effect::kFreeAsync> {
 
 // ---- pools: the driver first, so that errors are its own ----
 
+// Pools of places: only pinned memory of a device is what cuMemAllocAsync takes. The host reads that of others as it
+// lies, and their allocations are not told apart from a device's.
+inline bool IsPinnedDevice(const CUmemLocation* place, CUmemAllocationType type) {
+  return place != nullptr && place->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+
 template <>
 struct Handler<Effect::kCreatePool> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmemoryPool* pool, const CUmemPoolProps* properties) {
     const CUresult result = router.ForwardWithRescue(real, pool, properties);
-    if (result == CUDA_SUCCESS && router.streams() != nullptr) router.streams()->PoolCreated(*pool, *properties);
+    if (result != CUDA_SUCCESS) return result;
+    if (!IsPinnedDevice(&properties->location, properties->allocType)) router.barrier().LastingHostMemoryFound();
+    if (router.streams() != nullptr) router.streams()->PoolCreated(*pool, *properties);
     return result;
   }
 };
@@ -162,17 +170,13 @@ struct Handler<Effect::kSetPool> {
   }
 };
 
-// Pools of places: only pinned memory of a device is what cuMemAllocAsync takes.
-inline bool IsPinnedDevice(const CUmemLocation* place, CUmemAllocationType type) {
-  return place != nullptr && place->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED;
-}
-
 template <>
 struct Handler<Effect::kGetPoolOfPlace> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmemoryPool* out, CUmemLocation* place,
                        CUmemAllocationType type) {
     const CUresult result = router.Forward(real, out, place, type);
+    if (result == CUDA_SUCCESS && !IsPinnedDevice(place, type)) router.barrier().LastingHostMemoryFound();
     if (result == CUDA_SUCCESS && router.streams() != nullptr && IsPinnedDevice(place, type)) {
       router.streams()->PoolSeen(*out, place->id);
     }

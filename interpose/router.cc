@@ -495,6 +495,17 @@ CUresult Router::CaptureStatus(HookId id, CUstream stream, CUstreamCaptureStatus
   return driver_.cuStreamIsCapturing(stream, status);
 }
 
+// Asked each time until one is managed, not once an address: modules go unseen, and others come where they were.
+void Router::VariableFound(CUdeviceptr address, bool managed) {
+  if (pool_ == nullptr || barrier_.HasLastingHostMemory()) return;
+  if (!managed && driver_.cuPointerGetAttribute != nullptr) {
+    unsigned int is_managed = 0;
+    managed = driver_.cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS &&
+              is_managed != 0;
+  }
+  if (managed) barrier_.LastingHostMemoryFound();
+}
+
 std::uint64_t Router::DriverRange(CUdeviceptr address) const {
   CUdeviceptr base = 0;
   std::size_t bytes = 0;

@@ -220,6 +220,8 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
 
   // Is the stream capturing? NULL means the calling thread's own stream in functions for per-thread default streams.
   CUresult CaptureStatus(HookId id, CUstream stream, CUstreamCaptureStatus* status) const;
+  // The program was told where a variable of loaded code lies. managed: it is one in managed memory for sure.
+  void VariableFound(CUdeviceptr address, bool managed);
   // Bytes of the driver's allocation at the address, 0 if it does not tell.
   std::uint64_t DriverRange(CUdeviceptr address) const;
 

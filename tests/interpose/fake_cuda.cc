@@ -62,6 +62,7 @@ DriverFunctions FakeCuda::Functions() const {
   functions.cuGraphRetainUserObject = RetainUserObject;
   functions.cuDevicePrimaryCtxGetState = PrimaryState;
   functions.cuMemGetAddressRange_v2 = FakeGetAddressRange;
+  functions.cuPointerGetAttribute = FakeGetAttribute;
   return functions;
 }
 
@@ -105,6 +106,15 @@ CUresult FakeMemHostAlloc(void** out, std::size_t bytes, unsigned int) {
   const CUresult result = FakeMemAlloc(&address, bytes);
   if (result == CUDA_SUCCESS) *out = reinterpret_cast<void*>(address);
   return result;
+}
+
+CUresult FakeGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr) {
+  FakeCuda& fake = Fake();
+  const std::lock_guard lock(fake.mutex);
+  Log("cuPointerGetAttribute");
+  if (attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<unsigned int*>(value) = fake.variable_is_managed ? 1 : 0;
+  return CUDA_SUCCESS;
 }
 
 CUresult FakeGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {

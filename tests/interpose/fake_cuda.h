@@ -27,6 +27,7 @@ struct FakeCuda {
   std::size_t used = 0;
   std::map<CUdeviceptr, std::size_t> live;
   CUresult synchronize_result = CUDA_SUCCESS;
+  bool variable_is_managed = false;
   bool hold_synchronize = false;  // cuCtxSynchronize does not return before this is false again
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   int primary_active = 0;
@@ -50,6 +51,7 @@ CUresult FakeMemFree(CUdeviceptr address);
 CUresult FakeSynchronize();
 CUresult FakeMemHostAlloc(void** out, std::size_t bytes, unsigned int flags);
 CUresult FakeGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address);
+CUresult FakeGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address);  // IS_MANAGED only
 
 // How often the call is in the fake recorder's log.
 int Calls(const std::string& name);

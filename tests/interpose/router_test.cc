@@ -163,6 +163,56 @@ TEST_F(RouterTest, WithPinnedMemoryEveryFreeWaits) {
   EXPECT_EQ(Calls("cuCtxSynchronize"), 1);
 }
 
+CUresult GetGlobal(CUdeviceptr* out, std::size_t*, CUmodule, const char*) {
+  *out = 0x7000;
+  return CUDA_SUCCESS;
+}
+
+TEST_F(RouterTest, FromTheFirstManagedVariableOnEveryFreeWaits) {
+  const auto ask = [this] {
+    CUdeviceptr variable = 0;
+    return Handler<Effect::kGetVariable>::Call(router(), HookId::cuModuleGetGlobal_v2, GetGlobal, &variable,
+                                               static_cast<std::size_t*>(nullptr), static_cast<CUmodule>(nullptr), "v");
+  };
+  EXPECT_EQ(ask(), CUDA_SUCCESS);
+  EXPECT_EQ(Free(MustAllocate(64)), CUDA_SUCCESS);
+  EXPECT_EQ(Calls("cuCtxSynchronize"), 0);  // it is the device's
+  cuda_.variable_is_managed = true;
+  EXPECT_EQ(ask(), CUDA_SUCCESS);
+  EXPECT_EQ(ask(), CUDA_SUCCESS);
+  EXPECT_EQ(Calls("cuPointerGetAttribute"), 2);
+  for (int frees = 1; frees <= 2; ++frees) {
+    EXPECT_EQ(Free(MustAllocate(64)), CUDA_SUCCESS);
+    EXPECT_EQ(Calls("cuCtxSynchronize"), frees);
+  }
+}
+
+TEST_F(RouterTest, WithAPoolOfHostOrManagedMemoryEveryFreeWaits) {
+  const auto create = [this](CUmemLocationType place, CUmemAllocationType type) {
+    CUmemoryPool pool = nullptr;
+    CUmemPoolProps properties = {};
+    properties.location.type = place;
+    properties.allocType = type;
+    const auto real = +[](CUmemoryPool*, const CUmemPoolProps*) { return CUDA_SUCCESS; };
+    return Handler<Effect::kCreatePool>::Call(router(), HookId::cuMemPoolCreate, real, &pool, &properties);
+  };
+  constexpr auto kPinned = CU_MEM_ALLOCATION_TYPE_PINNED;
+  const std::pair<CUmemLocationType, CUmemAllocationType> kReadByTheHost[] = {
+      {CU_MEM_LOCATION_TYPE_HOST, kPinned},
+      {CU_MEM_LOCATION_TYPE_HOST_NUMA, kPinned},
+      {CU_MEM_LOCATION_TYPE_DEVICE, static_cast<CUmemAllocationType>(kPinned + 1)}};  // managed, since CUDA 13
+  int waits = 0;
+  for (const auto& [place, type] : kReadByTheHost) {
+    EXPECT_EQ(create(CU_MEM_LOCATION_TYPE_DEVICE, kPinned), CUDA_SUCCESS);
+    EXPECT_EQ(Free(MustAllocate(64)), CUDA_SUCCESS);
+    EXPECT_EQ(Calls("cuCtxSynchronize"), waits);
+    EXPECT_EQ(create(place, type), CUDA_SUCCESS);
+    EXPECT_EQ(Free(MustAllocate(64)), CUDA_SUCCESS);
+    EXPECT_EQ(Calls("cuCtxSynchronize"), ++waits);
+    Retire();
+  }
+}
+
 TEST_F(RouterTest, TheBarrierCanBeForcedOrForbidden) {
   options_.free_barrier = options::Barrier::kAlways;
   EXPECT_EQ(Free(MustAllocate(64)), CUDA_SUCCESS);

@@ -1,5 +1,7 @@
 // The host reads managed memory after frees, which natively have waited for the device.
 // Source: CUDA C++ Programming Guide, "Unified Memory": coherence and concurrency.
+#include <dlfcn.h>
+
 #include "tests/interpose/semantics/scene.h"
 
 namespace semantics {
@@ -54,6 +56,47 @@ void WrittenByTheHost() {
   }
 }
 const Scene kWrittenByTheHost("written-by-the-host", "", WrittenByTheHost);
+
+// A __managed__ variable, which no call allocates: the program only asks where it lies.
+constexpr const char* kVariable = R"(
+.version 6.0
+.target sm_50
+.address_size 64
+
+.visible .global .align 4 .attribute(.managed) .b32 counters[1024];
+)";
+
+CUdeviceptr ManagedVariable() {
+  // The simulated driver reads no images, and must be told.
+  using Declare = CUresult (*)(const char*, std::size_t, int);
+  if (const auto declare = reinterpret_cast<Declare>(dlsym(RTLD_DEFAULT, "simcuda_declare_variable"))) {
+    Must("declare", declare("counters", 4096, 1));
+  }
+  CUlibrary library = nullptr;
+  Must("library", cuLibraryLoadData(&library, kVariable, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUdeviceptr variable = 0;
+  std::size_t bytes = 0;
+  Must("variable", cuLibraryGetManaged(&variable, &bytes, library, "counters"));
+  Print("%zu bytes", bytes);
+  return variable;
+}
+
+void ManagedVariableThenFree() {
+  StartDevice();
+  const Kernels kernels;
+  const CUdeviceptr variable = ManagedVariable();
+  const auto* words = reinterpret_cast<volatile unsigned*>(variable);
+  for (const std::size_t bytes : kSizes) {
+    for (unsigned round = 1; round <= 3; ++round) {
+      const CUdeviceptr block = Allocate(bytes);
+      Must("launch", kernels.Fill(nullptr, variable, 1024, round));
+      Say("free", cuMemFree(block));
+      Print("words %u %u", words[0], words[1023]);
+      Expect(words[1023] == round, "the kernel complete after a free");
+    }
+  }
+}
+const Scene kManagedVariableThenFree("managed-variable-then-free", "", ManagedVariableThenFree);
 
 }  // namespace
 }  // namespace semantics
