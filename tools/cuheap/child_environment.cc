@@ -59,10 +59,17 @@ std::string MergeLibraryPath(const std::vector<std::string>& folders, std::strin
   return path;
 }
 
+bool IsRecordedElsewhere(const std::vector<std::string>& environment) {
+  if (ValueOf(environment, "CUHEAP_DIR").empty()) return false;
+  const std::vector<std::string> preloaded = Split(ValueOf(environment, "LD_PRELOAD"), " :");
+  return std::any_of(preloaded.begin(), preloaded.end(),
+                     [](const std::string& entry) { return NameOf(entry) == kPreloadName; });
+}
+
 std::vector<std::string> MakeChildEnvironment(const std::vector<std::string>& environment,
                                               const ChildEnvironmentOptions& options) {
-  // By its path, where LD_PRELOAD can hold that: then a child finds it whatever LD_LIBRARY_PATH it was given, and ours need
-  // not change it.
+  // By its path, where LD_PRELOAD can hold that: then a child finds it whatever LD_LIBRARY_PATH it was given, and ours
+  // need not change it.
   const std::string path = options.layout.library_folder + "/" + kPreloadName;
   const bool by_path = path.find_first_of(kNotInPreload) == std::string::npos;
   std::vector<std::string> ours{by_path ? path : kPreloadName}, folders;

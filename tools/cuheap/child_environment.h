@@ -19,6 +19,9 @@ std::string MergePreload(const std::vector<std::string>& ours, std::string_view 
 // "folders:existing", without an empty entry (which would mean the working directory).
 std::string MergeLibraryPath(const std::vector<std::string>& folders, std::string_view existing);
 
+// True if a program that gets this environment is recorded already, as one that another `cuheap run` started.
+bool IsRecordedElsewhere(const std::vector<std::string>& environment);
+
 struct ChildEnvironmentOptions {
   InstallLayout layout;
   bool simulate = false;

@@ -133,6 +133,9 @@ int Run(const RunOptions& options) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
 
+  if (!options.quiet && IsRecordedElsewhere(environment)) {
+    Say("this cuheap run is inside another one, which gets nothing of what this one records");
+  }
   if (options.pool) {
     PoolPlan plan = PlanPool(environment);
     if (!options.quiet) {

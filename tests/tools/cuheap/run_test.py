@@ -101,6 +101,15 @@ class Demo(EndToEnd):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(len(self.snapshots()), 1)
 
+    def test_a_run_inside_a_run_is_told(self):
+        inner = [CUHEAP, "run", "--simulate", "--journal-dir", "journals", "-o", "inner.json", "--", DEMO]
+        told = "inside another one, which gets nothing of what this one records\n"
+        done = self.run_it(*inner, options=["-o", "outer.json"])
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr.count(told), 1, done.stderr)
+        self.assertEqual(self.snapshots(), ["inner.json"])
+        self.assertNotIn(told, self.cuheap(*inner[1:]).stderr)
+
     def test_default_name_tells_program_and_process(self):
         done = self.run_it(DEMO, "2")
         pid = re.search(r"leaky_training \(process (\d+)\)", done.stderr).group(1)
