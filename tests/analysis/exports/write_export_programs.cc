@@ -8,7 +8,11 @@
 #include "tests/analysis/test_snapshot.h"
 
 int main(int argc, char** argv) {
-  using namespace cuheap::analysis;
+  using cuheap::analysis::CutProgram;
+  using cuheap::analysis::DistinctSnapshot;
+  using cuheap::analysis::LeakyProgram;
+  using cuheap::analysis::Snapshot;
+  using cuheap::analysis::WriteSnapshot;
   if (argc != 2) return 2;
   const std::string folder = argv[1];
   for (const auto& [name, snapshot] : {std::pair<const char*, Snapshot>("leaky", LeakyProgram()),
