@@ -125,13 +125,22 @@ class Joiner {
       block.freed_ns = events.time_ns[i];
       block.freed_at = i + 1;
       block.freed_with_context = (events.flags[i] & journal::kFreedWithContext) != 0;
+      block.context_end = block.freed_with_context ? ContextEnd(i) : kNoPosition;
       block.freed_at_shutdown = (events.flags[i] & journal::kFreedAtShutdown) != 0;
     } else if (type == EventType::kFreeFailed) {
       Block& block = Of(events.id[i], false);
       block.freed_ns = kNotFreed;
       block.freed_at = kNoPosition;
       block.freed_with_context = block.freed_at_shutdown = false;
+      block.context_end = kNoPosition;
     }
+  }
+
+  // A context's end frees its blocks in a row, at one time.
+  std::uint64_t ContextEnd(std::size_t i) {
+    if (last_with_context_ == 0 || last_with_context_ != i) context_end_ = i + 1;
+    last_with_context_ = i + 1;
+    return context_end_;
   }
 
   void Describe(Block& block, std::size_t i, bool segment) {
@@ -162,10 +171,12 @@ class Joiner {
     block.freed_ns = kNotFreed;
     block.freed_at = kNoPosition;
     block.freed_with_context = block.freed_at_shutdown = false;
+    block.context_end = kNoPosition;
   }
 
   const Snapshot& snapshot_;
-  std::size_t teardown_begin_;  // index of the first event of the end, see Note [The end]
+  std::size_t teardown_begin_;                             // index of the first event of the end, see Note [The end]
+  std::uint64_t context_end_ = 0, last_with_context_ = 0;  // positions
   std::vector<Block> blocks_;
   std::unordered_map<std::uint64_t, std::size_t> by_id_, segment_by_id_;
 };

@@ -41,8 +41,9 @@ struct Block {
   bool served = false;    // lies in our pool
   bool uncached = false;  // asked for by PyTorch for one tensor: its caching is off, see Note [PyTorch's cache]
   bool live = false;      // held at the end: see Note [The end]
-  bool freed_with_context = false;  // the program never freed it, its context went away
-  bool freed_at_shutdown = false;   // freed after the process began to exit
+  bool freed_with_context = false;          // the program never freed it, its context went away
+  std::uint64_t context_end = kNoPosition;  // of them: position of the first that it took along
+  bool freed_at_shutdown = false;           // freed after the process began to exit
   // What the program did not free itself while it ran.
   bool in_framework_cache() const { return allocator == Allocator::kPyTorch && !uncached && !is_tensor(); }
   // Lies in a segment of a framework's cache.

@@ -269,6 +269,8 @@ void FindingText::Others() {
   }
   Class(LeakClass::kLibrary, "KEPT BY CUDA LIBRARIES",
         "Workspaces that a library keeps on purpose, once per handle and stream.");
+  Class(LeakClass::kContext, "FREED WITH THEIR CONTEXT",
+        "The program left these to cudaDeviceReset or the end of a context, and ran on. They did not pile up in one.");
   const bool at_end = std::any_of(report_.findings.begin(), report_.findings.end(), [](const LeakFinding& finding) {
     return finding.leak_class == LeakClass::kHeld && finding.freed_at_exit != 0;
   });
@@ -317,6 +319,7 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
     if (shown++ == canvas_.top()) break;
     const bool told = Grows(finding.shape) && finding.shape != GrowthShape::kOverTime;
     std::string how(told ? GrowthPhrase(finding) : HeldPhrase(finding.shape));
+    if (leak_class == LeakClass::kContext) how = "freed with its context";
     if (!finding.library.empty()) how += ", " + finding.library;
     if (finding.scope != Scope{}) how += ", " + ScopeName(finding.scope);
     how.insert(0, "  [").append("]");

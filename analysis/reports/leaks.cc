@@ -23,6 +23,7 @@ constexpr std::size_t kFewestLateSegments = 3;  // in the second half of the ste
 constexpr std::uint64_t kFewestPiledUp = 8;     // blocks
 constexpr std::ptrdiff_t kFewestSteady = 5;     // segments in a row after one more
 constexpr std::uint64_t kFewHostBytes = 1 << 20;
+constexpr std::uint64_t kFewestInContext = 4;      // blocks, or steps, of one context that are growth
 constexpr std::size_t kFewestSureUses = 10;        // of a model, without steps
 constexpr std::uint64_t kScalarBytes = 512;        // what PyTorch rounds a single number to
 constexpr std::uint32_t kFewestStepsOfCache = 16;  // for which a quarter is told apart
@@ -188,7 +189,7 @@ class LeakFinder {
       else if (FreedAtEnd(*block))
         freed_at_end.push_back(block);
     }
-    if (!kept.empty()) JudgeByCaller(group, kept);
+    if (!kept.empty()) JudgeByContext(group, kept);
     // A workspace that PyTorch gave back after the last step did not pile up.
     const bool workspace = !group.library.empty() && group.all.front()->framework_tensor();
     if (freed_at_end.size() > 1 && !workspace) {
@@ -328,6 +329,63 @@ class LeakFinder {
     into.slope_bytes_per_step += other.slope_bytes_per_step;
   }
 
+  // The group by the ends of the contexts that released its blocks; kNoPosition: not released by one.
+  std::map<std::uint64_t, Group> PartByContext(const Group& group, const std::vector<const Block*>& kept) const {
+    std::map<std::uint64_t, Group> lives;
+    for (const Block* block : kept) lives.try_emplace(block->context_end, Without(group));
+    for (const Block* block : group.all) {
+      // What was freed belongs to the life in which it was made.
+      auto life = lives.find(block->context_end);
+      if (!kept_.contains(block)) life = lives.upper_bound(block->allocated_at);
+      (life == lives.end() ? *lives.rbegin() : *life).second.all.push_back(block);
+    }
+    return lives;
+  }
+
+  // Without steps many blocks are as likely what every context is set up with: then others have as many.
+  static bool GrewInContext(const LeakFinding& life, std::uint64_t most_in_others) {
+    if (!Grows(life.shape)) return false;
+    if (life.shape != GrowthShape::kOverTime) return life.occurrences >= kFewestInContext;
+    return life.blocks >= kFewestInContext && life.blocks > most_in_others;
+  }
+
+  void JudgeByContext(const Group& group, const std::vector<const Block*>& kept) {
+    if (std::none_of(kept.begin(), kept.end(), std::mem_fn(&Block::freed_with_context)))
+      return JudgeByCaller(group, kept);
+    const std::map<std::uint64_t, Group> lives = PartByContext(group, kept);
+    std::map<std::uint64_t, LeakFinding> findings;
+    for (const auto& [end, life] : lives) findings.emplace(end, Describe(life, KeptOf(life)));
+    std::vector<std::uint64_t> counts = {0};
+    for (const auto& [end, finding] : findings) counts.push_back(finding.blocks);
+    std::sort(counts.begin(), counts.end(), std::greater<>());
+    std::vector<Group> growing, gone;
+    for (const auto& [end, life] : lives) {
+      const LeakFinding& finding = findings.at(end);
+      if (GrewInContext(finding, finding.blocks == counts[0] ? counts[1] : counts[0]))
+        growing.push_back(life);
+      else if (end != kNoPosition)
+        gone.push_back(life);
+      else if (Grows(finding.shape))
+        PushStill(life);
+      else
+        JudgeByCaller(life, KeptOf(life));
+    }
+    if (!gone.empty()) PushStill(Together(group, gone));
+    if (growing.empty()) return;
+    const Group together = Together(group, growing);
+    JudgeByCaller(together, KeptOf(together));
+  }
+
+  // What is known not to have piled up, whatever its times look like.
+  void PushStill(const Group& group) {
+    LeakFinding finding = Describe(group, KeptOf(group));
+    if (Grows(finding.shape)) {
+      finding.shape = GrowthShape::kReplaced;
+      finding.bytes_per_step = 0;
+    }
+    Push(group, std::move(finding));
+  }
+
   void JudgeByCaller(const Group& group, const std::vector<const Block*>& kept) {
     std::vector<Group> parts = PartByCaller(group);
     // Blocks of one use that replace those of another (loaded first here, then reloaded there) are one series.
@@ -388,6 +446,8 @@ class LeakFinder {
       finding.leak_class = LeakClass::kCache;
     else if (grows)
       finding.leak_class = LeakClass::kLeak;
+    else if (finding.freed_with_context == finding.blocks)
+      finding.leak_class = LeakClass::kContext;
     else
       finding.leak_class = group.library.empty() ? LeakClass::kHeld : LeakClass::kLibrary;
     finding.library = group.library;

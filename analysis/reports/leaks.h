@@ -9,6 +9,9 @@
 //   - the newest few of a line whose older blocks were all freed (double buffers, the last step's result): held until
 //     replaced;
 //   - of a line that frees most of its blocks and has as much live as long before: a bounded cache, see live_trend.h;
+//   - released by the end of their context while the program ran on (cudaDeviceReset as the way to free): what piled up
+//     did so within the life of one context, so each life of a line is judged by itself. What does not grow in one is
+//     told apart, with what it adds up to; it was never live together;
 //   - asked for by a CUDA library for itself (cuBLAS workspace): held by a library, unless it grows;
 //   - asked for by PyTorch's caching allocator: its cache. Growth of it is told, since tensors that leak hide there,
 //   and
@@ -44,6 +47,7 @@ enum class LeakClass : std::uint8_t {
   kFreedAtEnd,  // grew all the run, freed only when it ended
   kCache,       // of PyTorch's allocator
   kLibrary,     // a CUDA library's own
+  kContext,     // went with a context while the program ran on, not growing within the life of one
   kHeld,        // never freed, not growing
 };
 

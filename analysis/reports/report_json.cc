@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 6> kVerdicts = {"out_of_memory", "leaks",
 constexpr std::array<std::string_view, 7> kStepSources = {"none",     "marks",           "optimizer", "gradients",
                                                           "backward", "synchronization", "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
-constexpr std::array<std::string_view, 5> kClasses = {"leak", "freed_at_end", "cache", "library", "held"};
+constexpr std::array<std::string_view, 6> kClasses = {"leak", "freed_at_end", "cache", "library", "context", "held"};
 constexpr std::array<std::string_view, 8> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",
                                                      "bounded",    "stopped",         "replaced",  "once"};
 constexpr std::array<std::string_view, 6> kCauses = {"none",   "graph",    "scalar",

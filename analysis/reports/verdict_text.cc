@@ -64,13 +64,15 @@ VerdictWords NoLeaks(const Report& report) {
   for (const LeakFinding& finding : report.findings) {
     // The tensors of a cache lie in its segments.
     const bool told_as_tensors = finding.leak_class == LeakClass::kCache && report.tensors_seen;
-    if (finding.leak_class != LeakClass::kFreedAtEnd && !told_as_tensors) held += finding.bytes;
+    const bool gone = finding.leak_class == LeakClass::kFreedAtEnd || finding.leak_class == LeakClass::kContext;
+    if (!gone && !told_as_tensors) held += finding.bytes;
   }
   if (held != 0)
     Join(text, Human(held) + (AnyFreedAtExit(report, LeakClass::kHeld) ? " held to the end" : " never freed") +
                    ", but not growing");
-  else if (piled.empty())
-    text = "everything that was allocated was freed";
+  const std::uint64_t with_context = report.bytes_of(LeakClass::kContext);
+  if (with_context != 0) Join(text, Human(with_context) + " went with their contexts");
+  if (text.empty()) text = "everything that was allocated was freed";
   if (report.unobserved_tensors()) text = "in what was observed: " + text + "; " + std::string(kHiddenTensors);
   if (report.unseen()) {
     if (!report.unobserved_tensors()) text = "in what was observed: " + text;

@@ -11,6 +11,17 @@ namespace {
 
 class LeaksTest : public LeakFixture {
  protected:
+  static void ExpectTakenAlong(const Report& report, std::uint64_t gone, std::uint64_t live) {
+    EXPECT_EQ(report.leak_count(), 0u);
+    const auto taken = Of(report, LeakClass::kContext), held = Of(report, LeakClass::kHeld);
+    ASSERT_EQ(taken.size(), 1u);
+    EXPECT_EQ(taken[0]->blocks, gone);
+    EXPECT_EQ(taken[0]->freed_with_context, gone);
+    ASSERT_EQ(held.size(), 1u);  // see Note [The end]
+    EXPECT_EQ(held[0]->blocks, live);
+    EXPECT_EQ(report.verdict, Verdict::kNoLeaks);
+  }
+
   std::uint32_t scratch_ = program_.Line("train.cc", 60, "Forward");
 };
 
@@ -270,6 +281,49 @@ TEST_F(LeaksTest, WhatOnlyTheContextReleasedIsALeak) {
   ASSERT_EQ(report.leak_count(), 1u);
   EXPECT_EQ(report.findings[0].freed_with_context, 10u);
   EXPECT_EQ(report.totals[0].live_bytes, 0u);
+}
+
+// cudaDeviceReset as the way to free: what the contexts held was never live together.
+TEST_F(LeaksTest, WhatEveryContextTakesAlongDoesNotPileUp) {
+  const auto line = program_.Line("train.cc", 33, "Run");
+  for (const int blocks : {1, 10}) {  // without steps
+    SyntheticProgram fresh;
+    std::swap(program_, fresh);
+    const auto load = program_.Line("train.cc", 33, "Run");
+    for (int reset = 0; reset < 40; ++reset) {
+      std::vector<std::uint64_t> ids;
+      for (int i = 0; i < blocks; ++i) ids.push_back(program_.Malloc(load, kMiB));
+      for (const auto id : ids) program_.Free(id, 1u << 4);
+      program_.Bare(EventType::kContextDestroyed, 0);
+    }
+    ExpectTakenAlong(Now(), 39 * blocks, blocks);
+    std::swap(program_, fresh);
+  }
+  for (int reset = 0; reset < 40; ++reset) {
+    const auto id = program_.Malloc(line, kMiB);
+    program_.Synchronize(step_end_);
+    program_.Free(id, 1u << 4);
+    program_.Bare(EventType::kContextDestroyed, 0);
+  }
+  ExpectTakenAlong(Now(), 39, 1);
+}
+
+TEST_F(LeaksTest, WhatGrowsWithinTheLastContextIsALeak) {
+  const auto line = program_.Line("train.cc", 33, "Run");
+  for (int reset = 0; reset < 3; ++reset) {
+    std::vector<std::uint64_t> ids;
+    for (int step = 0; step < 20; ++step) {
+      ids.push_back(program_.Malloc(line, kMiB));
+      program_.Synchronize(step_end_);
+    }
+    if (reset == 2) break;
+    for (const auto id : ids) program_.Free(id, 1u << 4);
+    program_.Bare(EventType::kContextDestroyed, 0);
+  }
+  const Report& report = Now();
+  ASSERT_EQ(report.leak_count(), 1u);
+  EXPECT_EQ(report.leaked_bytes(), 20 * kMiB);
+  EXPECT_EQ(report.bytes_of(LeakClass::kContext), 40 * kMiB);
 }
 
 TEST_F(LeaksTest, AFailedFreeIsNoFree) {

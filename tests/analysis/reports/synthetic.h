@@ -120,6 +120,11 @@ class SyntheticProgram {
     Event(EventType::kAllocateFailed, asked, 0);
     snapshot_.events.result.back() = result;
   }
+  void Bare(EventType type, std::uint32_t stack) {
+    LiveAllocation nothing;
+    nothing.stack = stack;
+    Event(type, nothing, 0);
+  }
   void Synchronize(std::uint32_t stack) { Bare(EventType::kSynchronize, stack); }
   void Mark() { Bare(EventType::kStepMark, 0); }
   void Segment(std::uint64_t address, std::uint64_t bytes) {
@@ -171,11 +176,6 @@ class SyntheticProgram {
     if (text.empty()) return 0;
     snapshot_.strings.push_back(text);
     return static_cast<std::uint32_t>(snapshot_.strings.size() - 1);
-  }
-  void Bare(EventType type, std::uint32_t stack) {
-    LiveAllocation nothing;
-    nothing.stack = stack;
-    Event(type, nothing, 0);
   }
   void Event(EventType type, const LiveAllocation& block, std::uint16_t flags) {
     now_ns_ += 1'000'000;
