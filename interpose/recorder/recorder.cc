@@ -126,10 +126,13 @@ bool Raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
   return false;
 }
 
-// Every value that the sum takes upwards is returned by exactly one fetch_add, so the maximum of them is exact.
+// Every value that the sum takes upwards is returned by exactly one fetch_add, so the maximum of them is exact. A block
+// is found by its address before it is added, so that the end of its context may subtract it first: what is below zero
+// for a moment, as a signed number, is no peak.
 void AddTo(std::atomic<std::uint64_t>& live, std::atomic<std::uint64_t>& peak, std::atomic<std::uint64_t>* peak_time,
            const LiveBlock& block) {
   const std::uint64_t now = live.fetch_add(block.bytes, std::memory_order_relaxed) + block.bytes;
+  if (static_cast<std::int64_t>(now) < 0) return;
   if (Raise(peak, now) && peak_time != nullptr) peak_time->store(block.time_ns, std::memory_order_relaxed);
 }
 

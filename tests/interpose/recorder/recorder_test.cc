@@ -425,6 +425,34 @@ TEST_F(RecorderTest, WithoutRoomForEventsTheLiveSetStaysTrue) {
   EXPECT_EQ(view.header().devices[0].live_bytes.load(), 500u);
 }
 
+// NVIDIA forbids it, programs do it: a block that is not yet added goes with its context.
+TEST_F(RecorderTest, AContextThatGoesWhileThreadsAllocateWrapsNoPeak) {
+  constexpr int kThreads = 4;
+  constexpr std::uint64_t kBytes = 1 << 20;
+  ASSERT_EQ(RunChild([&] {
+              StartIn(directory_);
+              std::atomic<int> left = kThreads;
+              std::vector<std::thread> threads;
+              for (int t = 0; t < kThreads; ++t) {
+                threads.emplace_back([t, &left] {
+                  for (int i = 0; i < 50'000; ++i) {
+                    Allocated(Block((t + 1) * 0x10000000ull, kBytes));
+                    Freeing((t + 1) * 0x10000000ull, 0);
+                  }
+                  --left;
+                });
+              }
+              while (left != 0) ContextDestroyed(0xC0);
+              for (auto& thread : threads) thread.join();
+            }),
+            0);
+  JournalView view(Journal());
+  ASSERT_EQ(view.problem(), "");
+  const auto& device = view.header().devices[0];
+  EXPECT_EQ(device.live_bytes.load(), 0u);
+  EXPECT_LE(device.peak_bytes.load(), 2 * kThreads * kBytes);  // what is about to be subtracted counts still
+}
+
 TEST_F(RecorderTest, ManyBlocksManyThreadsExactTotals) {
   constexpr int kThreads = 8;
   constexpr std::uint64_t kEach = 5000;
