@@ -289,7 +289,11 @@ std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t
   exports_.Withdraw(address);
   RecordPoolState(freed.block.device);
   if (captures_.AnyOpen()) return CUDA_SUCCESS;
-  if (passing_through() && may_wait) return SynchronizeForFree(freed.block.context);
+  if (passing_through() && may_wait) {
+    // Natively the current context's error comes first, whichever context the block is of.
+    const CUresult current = SynchronizeForFree(Where().context);
+    return current != CUDA_SUCCESS ? current : SynchronizeForFree(freed.block.context);
+  }
   if (!may_wait) return CUDA_SUCCESS;
   const bool full = freed.wants_barrier && !barrier_.never();
   if (full || barrier_.Needed(freed.block.context)) return SynchronizeForFree(freed.block.context);

@@ -121,12 +121,14 @@ void OtherContext() {
   if (!HasDevices(2)) return;
   CUcontext second = StartDevice(1);
   const CUdeviceptr kept = Allocate(5000);
+  const CUdeviceptr theirs = Allocate(5000);
   CUcontext first = StartDevice(0);
   const Kernels kernels;
   const Blocks blocks = MakeBlocks();
   Say("launch", kernels.Fill(blocks.stream, 0x1000, 16, 1));
   Say("wait", cuCtxSynchronize());
   Say("free", cuMemFree(blocks.small));
+  Say("free of the other's", cuMemFree(theirs));  // the current context counts
   Must("second", cuCtxSetCurrent(second));
   CUdeviceptr more = 0;
   Say("allocate", cuMemAlloc(&more, 5000));

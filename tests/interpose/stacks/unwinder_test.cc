@@ -194,7 +194,7 @@ TEST(UnwinderTest, InterruptedAnywhereItNeverCrashesAndNearlyAlwaysGetsOut) {
   ASSERT_EQ(setitimer(ITIMER_PROF, &never, nullptr), 0);
   signal(SIGPROF, SIG_DFL);
   EXPECT_GE(g_interruptions, 100);
-  EXPECT_LE(g_short_walks * 20, g_interruptions) << "PLT entries and little else have rules that we can't use";
+  EXPECT_LE(g_short_walks * 10, g_interruptions) << "PLT entries and little else have rules that we can't use";
 }
 
 Both* g_on_context = nullptr;
