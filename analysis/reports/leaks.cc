@@ -12,6 +12,7 @@
 #include "analysis/reports/clock_choice.h"
 #include "analysis/reports/growth.h"
 #include "analysis/reports/kept_graphs.h"
+#include "analysis/reports/leak_groups.h"
 #include "analysis/reports/live_trend.h"
 
 namespace cuheap::analysis {
@@ -28,48 +29,13 @@ constexpr std::size_t kFewestSureUses = 10;        // of a model, without steps
 constexpr std::uint64_t kScalarBytes = 512;        // what PyTorch rounds a single number to
 constexpr std::uint32_t kFewestStepsOfCache = 16;  // for which a quarter is told apart
 
-// All blocks of one line in one scope and from one allocator, by time of allocation.
-struct Group {
-  Scope scope;
-  std::uint32_t line = 0, caller = 0;
-  bool from_pytorch = false;
-  bool backward = false;  // made by backward passes: a line of the forward pass may be known for them
-  std::string library;
-  std::vector<const Block*> all;
-};
+using Group = BlockGroup;
 
 template <typename Number>
 Number Median(std::vector<Number>& numbers) {
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
   std::nth_element(numbers.begin(), middle, numbers.end());
   return *middle;
-}
-
-std::vector<Group> GroupBlocks(const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks) {
-  std::map<std::tuple<Scope, std::uint32_t, bool, bool>, Group> groups;
-  for (const Block& block : blocks.program) {
-    if (block.allocator == Allocator::kCuheap || Blocks::OfOthers(block.kind)) continue;
-    const Scope scope{Blocks::OnHost(block.kind), Blocks::OnHost(block.kind) ? 0 : block.device};
-    const std::uint32_t line = lines.OfStack(block.stack);
-    const bool from_pytorch = block.in_framework_cache();
-    const bool backward = block.framework_tensor() && stacks.Of(block.stack).backward;
-    Group& group = groups[{scope, line, from_pytorch, backward}];
-    group.scope = scope;
-    group.line = line;
-    group.from_pytorch = from_pytorch;
-    group.backward = backward;
-    if (group.library.empty()) group.library = lines.LibraryOfStack(block.stack);
-    group.all.push_back(&block);
-  }
-  std::vector<Group> result;
-  result.reserve(groups.size());
-  for (auto& [key, group] : groups) result.push_back(std::move(group));
-  return result;
-}
-
-// The group's facts, without its blocks.
-Group Without(const Group& group) {
-  return {group.scope, group.line, group.caller, group.from_pytorch, group.backward, group.library, {}};
 }
 
 class LeakFinder {
@@ -207,37 +173,6 @@ class LeakFinder {
   // nothing tells more.
   bool OfTheLastPass(const LeakFinding& finding) const {
     return blocks_.still_running && finding.cause == LeakCause::kGradient && finding.shape == GrowthShape::kOverTime;
-  }
-
-  // The group by the first calling lines that tell its stacks apart; empty if there are none.
-  std::vector<Group> PartByCaller(const Group& group) const {
-    std::set<std::uint32_t> stacks;
-    for (const Block* block : group.all) stacks.insert(block->stack);
-    const std::vector<std::uint32_t>& first = lines_.CallersOfStack(*stacks.begin());
-    std::size_t common = first.size();
-    bool differ = false;
-    for (const std::uint32_t stack : stacks) {
-      const std::vector<std::uint32_t>& callers = lines_.CallersOfStack(stack);
-      const auto end = std::mismatch(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(common),
-                                     callers.begin(), callers.end());
-      differ = differ || callers != first;
-      common = static_cast<std::size_t>(end.first - first.begin());
-    }
-    if (!differ) return {};
-    std::map<std::uint32_t, Group> parts;
-    for (const Block* block : group.all) {
-      const std::vector<std::uint32_t>& callers = lines_.CallersOfStack(block->stack);
-      const std::uint32_t caller = callers.size() > common ? callers[common] : 0;
-      const auto [entry, added] = parts.try_emplace(caller);
-      if (added) {
-        entry->second = Without(group);
-        if (caller != 0) entry->second.caller = caller;
-      }
-      entry->second.all.push_back(block);
-    }
-    std::vector<Group> result;
-    for (auto& [caller, part] : parts) result.push_back(std::move(part));
-    return result;
   }
 
   std::vector<const Block*> KeptOf(const Group& group) const {
@@ -387,7 +322,7 @@ class LeakFinder {
   }
 
   void JudgeByCaller(const Group& group, const std::vector<const Block*>& kept) {
-    std::vector<Group> parts = PartByCaller(group);
+    std::vector<Group> parts = PartByCaller(group, lines_);
     // Blocks of one use that replace those of another (loaded first here, then reloaded there) are one series.
     if (parts.empty() || Describe(group, kept).shape == GrowthShape::kReplaced) return JudgeKept(group, kept);
     std::erase_if(parts, [&](const Group& part) { return KeptOf(part).empty(); });
