@@ -48,7 +48,10 @@ class LeakFinder {
         stacks_(stacks),
         choice_(blocks, clocks),
         duration_ns_(duration_ns) {
-    for (const Block& block : blocks.program) last_at_ = std::max(last_at_, block.allocated_at);
+    for (const Block& block : blocks.program) {
+      last_at_ = std::max(last_at_, block.allocated_at);
+      if (block.allocated_at == 0 && block.stack == 0 && block.freed_at != kNoPosition) unknown_.push_back(&block);
+    }
     for (const Block& block : blocks.program) {
       if (block.never_freed() || (block.framework_tensor() && (block.freed_at > last_at_ || FreedAtEnd(block))))
         kept_.insert(&block);
@@ -497,7 +500,7 @@ class LeakFinder {
     }
     const std::uint64_t last = blocks.back()->allocated_at;
     const bool early = last != 0 && 2 * last < last_at_;
-    if (early || FreedUnknown(blocks_.program, blocks) >= finding.bytes / 10 * 9) {
+    if (early || FreedUnknown(unknown_, blocks) >= finding.bytes / 10 * 9) {
       if (!early) finding.shape = GrowthShape::kReplaced;
       return;
     }
@@ -569,6 +572,7 @@ class LeakFinder {
   ClockChoice choice_;
   std::int64_t duration_ns_;
   std::uint64_t last_at_ = 0;
+  std::vector<const Block*> unknown_;      // freed in the window, allocated before it: their lines are not known
   std::unordered_set<const Block*> kept_;  // never freed, or what counts as such
   std::unordered_set<const Block*> in_graph_;
   std::vector<LeakFinding> findings_;

@@ -132,14 +132,12 @@ bool AreFewOfTheLast(const std::vector<const Block*>& all, const std::vector<con
   return blocks.size() <= 3 && std::find(all.end() - tenth, all.end(), blocks.front()) != all.end();
 }
 
-std::uint64_t FreedUnknown(const std::vector<Block>& program, const std::vector<const Block*>& kept) {
+std::uint64_t FreedUnknown(const std::vector<const Block*>& unknown, const std::vector<const Block*>& kept) {
   const Block& first = *kept.front();
   std::uint64_t bytes = 0;
-  for (const Block& block : program) {
-    if (block.allocated_at == 0 && block.stack == 0 && block.freed_at != kNoPosition &&
-        block.freed_ns >= first.allocated_ns && block.kind == first.kind && block.device == first.device) {
-      bytes += block.bytes;
-    }
+  for (const Block* block : unknown) {
+    if (block->freed_ns >= first.allocated_ns && block->kind == first.kind && block->device == first.device)
+      bytes += block->bytes;
   }
   return bytes;
 }

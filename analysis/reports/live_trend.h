@@ -31,9 +31,9 @@ bool AreNewest(const std::vector<const Block*>& all, const std::vector<const Blo
 // Two or three among the newest tenth of a line that frees the others: those of the last step.
 bool AreFewOfTheLast(const std::vector<const Block*>& all, const std::vector<const Block*>& blocks);
 
-// Bytes of blocks from before the window that were freed since the first of `kept` was made: their lines are not known,
-// so that they may be the ones which those replaced (an optimizer's state, made anew in each step).
-std::uint64_t FreedUnknown(const std::vector<Block>& program, const std::vector<const Block*>& kept);
+// Bytes of `unknown`, blocks from before the window whose lines are not known, that were freed since the first of `kept`
+// was made: they may be the ones which those replaced (an optimizer's state, made anew in each step).
+std::uint64_t FreedUnknown(const std::vector<const Block*>& unknown, const std::vector<const Block*>& kept);
 
 }  // namespace cuheap::analysis
 
