@@ -16,8 +16,64 @@ bool ContainsAny(std::string_view text, const std::array<std::string_view, kCoun
                      [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
 }
 
+// Overloads carry a suffix: "randn_generator", "to_dtype_layout", "empty_memory_format", "zeros_like".
+template <std::size_t kCount>
+bool IsOverloadOfAny(std::string_view operation, const std::array<std::string_view, kCount>& names) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    return operation.starts_with(name) && (operation.size() == name.size() || operation[name.size()] == '_');
+  });
+}
+
 // "Adam.step" (a qualified name, CPython 3.11 on) and "step" alike.
 std::string_view LastName(std::string_view function) { return function.substr(function.rfind('.') + 1); }
+
+bool IsCheckpointReader(std::string_view file) {
+  return file.ends_with("/torch/serialization.py") || file.find("/safetensors/") != std::string_view::npos;
+}
+
+bool LoadsOptimizer(std::string_view function, std::string_view file) {
+  return file.find("/torch/optim/") != std::string_view::npos && LastName(function) == "load_state_dict";
+}
+
+bool MakesBackwardRoot(std::string_view function, std::string_view file) {
+  return file.ends_with("/torch/autograd/__init__.py") && LastName(function) == "_make_grads";
+}
+
+// FNV-1a.
+class Fingerprint {
+ public:
+  void Add(std::uint32_t value) {
+    for (int shift = 0; shift < 32; shift += 8) AddByte(static_cast<unsigned char>(value >> shift));
+  }
+  void Add(std::string_view text) {
+    for (const char c : text) AddByte(static_cast<unsigned char>(c));
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  void AddByte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
+  std::uint64_t value_ = 0xcbf29ce484222325;
+};
+
+// What a Python frame adds.
+void AddPythonFrame(FrameworkStacks::Facts& facts, std::string_view function, std::string_view file,
+                    std::uint32_t index) {
+  facts.python = true;
+  const bool of_package = file.find("-packages/") != std::string_view::npos || IsTorchSource(file);
+  if (IsOptimizerStep(function, file)) {
+    facts.optimizer_step = true;
+    facts.optimizer_caller = 0;  // the outermost one counts
+  } else if (facts.optimizer_step && facts.optimizer_caller == 0 && !of_package) {
+    facts.optimizer_caller = index;
+  }
+  facts.module_setup = facts.module_setup || IsModuleSetup(function, file);
+  facts.module_call = facts.module_call || IsModuleCall(function, file);
+  facts.constructor = facts.constructor || (LastName(function) == "__init__" && !of_package);
+  facts.checkpoint = facts.checkpoint || IsCheckpointReader(file);
+  facts.optimizer_load = facts.optimizer_load || LoadsOptimizer(function, file);
+  facts.backward_root = facts.backward_root || MakesBackwardRoot(function, file);
+  facts.collective = facts.collective || IsCollective(function, file);
+}
 
 FrameworkStacks::Facts FactsOf(const Snapshot& snapshot, const Stack& stack) {
   FrameworkStacks::Facts facts;
@@ -25,6 +81,7 @@ FrameworkStacks::Facts FactsOf(const Snapshot& snapshot, const Stack& stack) {
     return string < snapshot.strings.size() ? std::string_view(snapshot.strings[string]) : std::string_view();
   };
   facts.backward = stack.backward != 0;
+  Fingerprint call;
   for (const std::uint32_t index : stack.frames) {
     if (index >= snapshot.frames.size()) continue;
     const Frame& frame = snapshot.frames[index];
@@ -34,22 +91,16 @@ FrameworkStacks::Facts FactsOf(const Snapshot& snapshot, const Stack& stack) {
         facts.backward = true;
         continue;
       }
-      facts.python = true;
-      const std::string_view file = text(frame.file);
-      if (IsOptimizerStep(function, file)) {
-        facts.optimizer_step = true;
-        facts.optimizer_caller = 0;  // the outermost one counts
-      } else if (facts.optimizer_step && facts.optimizer_caller == 0 && !IsTorchSource(file) &&
-                 file.find("-packages/") == std::string_view::npos) {
-        facts.optimizer_caller = index;
-      }
-      facts.module_setup = facts.module_setup || IsModuleSetup(function, file);
-      facts.module_call = facts.module_call || IsModuleCall(function, file);
+      AddPythonFrame(facts, function, text(frame.file), index);
+      call.Add(index);
     } else if (frame.kind == FrameKind::kNative) {
       facts.backward = facts.backward || IsAutogradNode(function);
+      facts.collective = facts.collective || IsCollective(function, {});
       if (!facts.python && !facts.backward && !OperatorOf(function).empty()) facts.operation = OperatorOf(function);
     }
   }
+  call.Add(facts.operation);
+  facts.call = call.value();
   return facts;
 }
 
@@ -107,14 +158,26 @@ std::string_view WorkspaceOf(std::string_view function) {
 }
 
 bool MakesData(std::string_view operation) {
-  constexpr std::array kMakers = {
-      "arange"sv, "clone"sv,      "contiguous"sv, "copy"sv,    "empty"sv,  "eye"sv,      "full"sv,         "linspace"sv,
-      "normal"sv, "ones"sv,       "rand"sv,       "randint"sv, "randn"sv,  "randperm"sv, "to"sv,           "_to_copy"sv,
-      "zeros"sv,  "lift_fresh"sv, "cat"sv,        "stack"sv,   "tensor"sv, "one_hot"sv,  "scalar_tensor"sv};
-  // Overloads carry a suffix: "randn_generator", "to_dtype_layout", "empty_memory_format", "zeros_like".
-  return std::any_of(kMakers.begin(), kMakers.end(), [&](std::string_view maker) {
-    return operation.starts_with(maker) && (operation.size() == maker.size() || operation[maker.size()] == '_');
-  });
+  constexpr std::array kCopiers = {"clone"sv,    "contiguous"sv, "copy"sv,       "to"sv,
+                                   "_to_copy"sv, "lift_fresh"sv, "cat"sv,        "stack"sv,
+                                   "one_hot"sv,  "pin_memory"sv, "_pin_memory"sv};
+  return MakesFromNothing(operation) || IsOverloadOfAny(operation, kCopiers);
+}
+
+bool MakesFromNothing(std::string_view operation) {
+  constexpr std::array kMakers = {"arange"sv,   "empty"sv,    "eye"sv,      "full"sv,          "linspace"sv,
+                                  "normal"sv,   "ones"sv,     "rand"sv,     "randint"sv,       "randn"sv,
+                                  "randperm"sv, "zeros"sv,    "tensor"sv,   "scalar_tensor"sv, "new_empty"sv,
+                                  "new_full"sv, "new_ones"sv, "new_zeros"sv};
+  return IsOverloadOfAny(operation, kMakers);
+}
+
+bool IsCollective(std::string_view function, std::string_view file) {
+  constexpr std::array kFiles = {"/torch/distributed/distributed_c10d.py"sv,
+                                 "/torch/distributed/_functional_collectives.py"sv,
+                                 "/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"sv};
+  return function.starts_with("c10d::") ||
+         std::any_of(kFiles.begin(), kFiles.end(), [&](std::string_view name) { return file.ends_with(name); });
 }
 
 FrameworkStacks::FrameworkStacks(const Snapshot& snapshot) {

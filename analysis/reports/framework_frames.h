@@ -26,25 +26,36 @@ bool IsOptimizerStep(std::string_view function, std::string_view file);
 bool IsAutogradNode(std::string_view function);
 // A native function of PyTorch's dispatcher, at::_ops::NAME::call: the operator NAME; else empty.
 std::string_view OperatorOf(std::string_view function);
-// What a native function of PyTorch makes room for if it is for a CUDA library and not for a tensor: "cuBLAS workspace",
-// "cuBLASLt workspace"; else empty. (Names as torch 2.15 has them, and of older versions.)
+// What a native function of PyTorch makes room for if it is for a CUDA library and not for a tensor: "cuBLAS
+// workspace", "cuBLASLt workspace"; else empty. (Names as torch 2.15 has them, and of older versions.)
 std::string_view WorkspaceOf(std::string_view function);
 // Operators that make or copy a tensor without reckoning: data, not a part of a graph.
 bool MakesData(std::string_view operation);
+// Of these, the operators that need no tensor to make one: randn, arange, zeros_like, ...
+bool MakesFromNothing(std::string_view operation);
+// A function (native, or Python in this file) of PyTorch's distributed package that makes buffers for collectives.
+bool IsCollective(std::string_view function, std::string_view file);
 
 // What PyTorch was doing, for every stack of a snapshot.
 class FrameworkStacks {
  public:
   struct Facts {
-    bool python = false;          // Python ran (frames of the forward pass that were added to a backward one don't count)
+    bool python = false;  // Python ran (frames of the forward pass that were added to a backward one don't count)
     bool optimizer_step = false;  // within an optimizer's step
     bool backward = false;        // within a backward pass
     bool module_call = false;     // within the call of an nn.Module
     bool module_setup = false;    // an nn.Module makes its parameters, or moves them (to(), cuda())
+    bool constructor = false;     // within an __init__ that is not a package's
+    bool checkpoint = false;      // a file of weights is read: torch.load, safetensors
+    bool optimizer_load = false;  // within Optimizer.load_state_dict
+    bool collective = false;      // see IsCollective
+    bool backward_root = false;   // backward() makes the gradient that a pass begins with, in the caller's thread
     // The Python frame (index into frames) that called the optimizer: the next one outward that is no package's. 0:
     // none.
     std::uint32_t optimizer_caller = 0;
     std::string_view operation;  // the outermost operator before Python, see OperatorOf; lies in the snapshot
+    // Equal for stacks of one call: the same Python frames, the same operation.
+    std::uint64_t call = 0;
   };
   explicit FrameworkStacks(const Snapshot& snapshot);
   // Out of range: nothing is known.
