@@ -36,6 +36,12 @@ class InstalledPackage(unittest.TestCase):
         cls.prefix = cls.folder / "moved here"
         (cls.folder / "first place").rename(cls.prefix)
 
+    def test_the_licence_of_what_is_bundled_comes_along(self) -> None:
+        licence = self.prefix / "share/doc/cuheap/licences/d3"
+        if not (self.prefix / "bin/cuheap").exists():
+            self.skipTest("the command was not built")
+        self.assertIn("Mike Bostock", licence.read_text(encoding="utf-8"))
+
     def test_a_stranger_can_build_against_it(self) -> None:
         build = self.folder / "consumer"
         call(self.cmake, "-S", ROOT / "tests/consumer", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",

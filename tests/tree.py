@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 
 CODE_SUFFIXES = {".h", ".hpp", ".cc", ".cpp", ".cu", ".c", ".inc"}
-SCRIPT_SUFFIXES = {".py", ".sh"}
+SCRIPT_SUFFIXES = {".py", ".sh", ".js", ".css", ".html"}
 
 
 def source_files(root: pathlib.Path) -> list[pathlib.Path]:

@@ -318,6 +318,8 @@ std::string Describe(const CodeLine& line) {
 LineTable::LineTable(const Snapshot& snapshot, const LineRule& rule) : lines_{CodeLine{}}, libraries_{""} {
   const Chooser chooser(snapshot, rule);
   LineInterner interner(chooser, lines_);
+  class_of_frame_.reserve(snapshot.frames.size());
+  for (const Frame& frame : snapshot.frames) class_of_frame_.push_back(chooser.ClassOf(frame));
   std::map<std::string, std::uint32_t, std::less<>> libraries;
   for (const Stack& stack : snapshot.stacks) {
     const auto chosen = chooser.Choose(stack);

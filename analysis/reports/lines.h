@@ -96,6 +96,11 @@ class LineTable {
   // then its file name; or "cuBLAS" for a workspace that PyTorch got for it; else empty.
   const std::string& LibraryOfStack(std::uint32_t stack) const;
 
+  // Whose code a frame is (an index into snapshot.frames): a Python frame by its file, others by their module.
+  ModuleClass ClassOfFrame(std::uint32_t frame) const {
+    return frame < class_of_frame_.size() ? class_of_frame_[frame] : ModuleClass::kNone;
+  }
+
   // Longest folder that holds the files of all lines in user modules; empty if there is none but "/".
   const std::string& common_folder() const { return common_folder_; }
 
@@ -107,6 +112,7 @@ class LineTable {
   std::vector<std::uint32_t> of_stack_, caller_of_stack_, library_of_stack_;
   std::vector<std::vector<std::uint32_t>> callers_of_stack_;  // never empty: stack 0 is always there
   std::vector<std::size_t> position_in_stack_, entry_of_stack_;
+  std::vector<ModuleClass> class_of_frame_;
   std::vector<std::string> libraries_;
   std::string common_folder_;
 };

@@ -46,14 +46,14 @@ constexpr std::uint64_t kFewBytes = std::uint64_t{1} << 20;
 
 class Renderer {
  public:
-  Renderer(const Report& report, const TextOptions& options)
+  Renderer(const Report& report, TextCanvas& canvas)
       : report_(report),
         snapshot_(*report.snapshot),
-        canvas_(options),
+        canvas_(canvas),
         findings_(report, canvas_),
         frameworks_(report, canvas_) {}
 
-  std::string Render() {
+  void Render() {
     VerdictLine();
     findings_.Leaks();
     findings_.Cache();
@@ -65,7 +65,6 @@ class Renderer {
     Kinds();
     for (const PoolUse& pool : report_.pools) Pool(pool);
     NotObservedList();
-    return canvas_.Take();
   }
 
  private:
@@ -354,7 +353,7 @@ class Renderer {
 
   const Report& report_;
   const Snapshot& snapshot_;
-  TextCanvas canvas_;
+  TextCanvas& canvas_;
   FindingText findings_;
   FrameworkText frameworks_;
 };
@@ -382,7 +381,13 @@ std::string ShowLine(const Report& report, const CodeLine& line, std::size_t wid
   return Clip(ShortPath(line.file, FolderOf(report, line.file), room, utf8) + number + function, width, utf8);
 }
 
-std::string RenderText(const Report& report, const TextOptions& options) { return Renderer(report, options).Render(); }
+void WriteText(const Report& report, TextCanvas& canvas) { Renderer(report, canvas).Render(); }
+
+std::string RenderText(const Report& report, const TextOptions& options) {
+  TextCanvas canvas(options);
+  WriteText(report, canvas);
+  return canvas.Take();
+}
 
 namespace {
 

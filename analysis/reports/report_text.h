@@ -22,6 +22,10 @@ struct TextOptions {
 // The whole report, ending in a newline. Same report, options and source, same text.
 std::string RenderText(const Report& report, const TextOptions& options = {});
 
+// The same, sentence by sentence: see text_canvas.h.
+class TextCanvas;
+void WriteText(const Report& report, TextCanvas& canvas);
+
 // What `cuheap run` says when the program ended: two to four lines, no newline at the end of the last. Verdict with the
 // worst line, peak, and if they exist a loss that matters.
 std::string RenderSummary(const Report& report, const TextOptions& options = {});

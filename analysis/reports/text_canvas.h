@@ -1,4 +1,5 @@
-// Where the terminal report is written to: sections, fields, wrapped paragraphs, colours.
+// Where the report in words is written to: sections, fields, wrapped paragraphs, colours. This one is the terminal's;
+// the HTML page has one of its own, which keeps the same sentences apart.
 #ifndef CUHEAP_ANALYSIS_REPORTS_TEXT_CANVAS_H_
 #define CUHEAP_ANALYSIS_REPORTS_TEXT_CANVAS_H_
 
@@ -15,17 +16,20 @@ enum class TextColor : std::uint8_t { kPlain, kGood, kWarn, kBad, kStrong, kDim 
 class TextCanvas {
  public:
   explicit TextCanvas(const TextOptions& options);
+  virtual ~TextCanvas() = default;
+  TextCanvas(const TextCanvas&) = delete;
+  TextCanvas& operator=(const TextCanvas&) = delete;
 
-  void Verdict(std::string_view word, std::string_view text, TextColor color);
+  virtual void Verdict(std::string_view word, std::string_view text, TextColor color);
   // A heading after an empty line, with what is most important of it on the same line.
-  void Section(std::string_view title, std::string_view text = {});
-  void Field(std::string_view name, std::string_view text);  // continued under itself if it is too long
-  void Line(std::string_view text = {});                     // as it is, cut at the width
-  void Strong(std::string_view text);
-  void Dim(std::string_view text);
-  void Paragraph(std::string_view text);              // wrapped at words, indented
-  void Detail(std::string_view text);                 // of a numbered entry: indented, wrapped
-  void Item(std::string_view text, TextColor color);  // "- text", wrapped
+  virtual void Section(std::string_view title, std::string_view text = {});
+  virtual void Field(std::string_view name, std::string_view text);  // continued under itself if it is too long
+  virtual void Line(std::string_view text = {});                     // as it is, cut at the width
+  virtual void Strong(std::string_view text);
+  virtual void Dim(std::string_view text);
+  virtual void Paragraph(std::string_view text);              // wrapped at words, indented
+  virtual void Detail(std::string_view text);                 // of a numbered entry: indented, wrapped
+  virtual void Item(std::string_view text, TextColor color);  // "- text", wrapped
 
   std::size_t width() const { return width_; }
   std::size_t top() const { return options_.top; }
@@ -33,6 +37,9 @@ class TextCanvas {
   bool stacks() const { return options_.stacks; }
   SourceLines* source() const { return options_.source; }
   std::string Take() { return std::move(text_); }
+
+ protected:
+  TextCanvas(const TextOptions& options, std::size_t width) : options_(options), width_(width) {}
 
  private:
   std::string Paint(std::string_view text, TextColor color) const;

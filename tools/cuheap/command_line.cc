@@ -51,6 +51,7 @@ constexpr const char* kReportHelp = R"(
 Examples:
   cuheap report first.json
   cuheap report --json first.json | jq '.leaks[0].line.text'
+  cuheap report --html first.html first.json           a page to look at, with timeline and flame graph
   cuheap report --ignore my::DeviceBuffer first.json   charge a wrapper's memory to its callers
   cuheap report .                                      one line for every snapshot of a folder
   ssh node cat run.json.zst | cuheap report -          from standard input)";
@@ -66,7 +67,10 @@ Example:
   ls -d /dev/shm/cuheap-$(id -u)-*
   cuheap recover /dev/shm/cuheap-1000-4711-Xa3b9c)";
 
-std::string SnapshotHelp() { return "A snapshot made by cuheap run or by PyTorch (_dump_snapshot), or a folder with snapshots; - is standard input"; }
+std::string SnapshotHelp() {
+  return "A snapshot made by cuheap run or by PyTorch (_dump_snapshot), or a folder with snapshots; - is standard "
+         "input";
+}
 
 constexpr std::string_view kCommands[] = {"run", "report", "export", "diff", "recover"};
 
@@ -182,7 +186,8 @@ class Parser {
     for (const auto& [name, what] : kNotYet) {
       if (arguments[0] == name) return Error("'" + arguments[0] + "' (" + what + ") is not there yet");
     }
-    if (arguments[0][0] != '-' && std::find(std::begin(kCommands), std::end(kCommands), arguments[0]) == std::end(kCommands))
+    if (arguments[0][0] != '-' &&
+        std::find(std::begin(kCommands), std::end(kCommands), arguments[0]) == std::end(kCommands))
       return Error("unknown command '" + arguments[0] + "': run, report, export, diff or recover");
     const std::string& first = arguments[0];
     if (first[0] == '-' && first != "-h" && first != "--help" && first != "--version")
@@ -340,6 +345,11 @@ class Parser {
     report_->footer(kReportHelp);
     report_->add_option("snapshot", options_.report.path, SnapshotHelp())->required()->type_name("SNAPSHOT|DIR|-");
     report_->add_flag("--json", options_.report.json, "The same facts for scripts (see reports.md)");
+    html_ = report_
+                ->add_option("--html", options_.report.html,
+                             "Write the report as one HTML page that needs no other file and no network; - is standard "
+                             "output")
+                ->type_name("FILE");
     report_->add_flag("--no-stacks", no_stacks_, "Leave out the findings' stacks");
     report_->add_flag("--no-source", no_source_, "Show no lines of the program's source, and guess nothing from them");
     report_
@@ -441,6 +451,9 @@ class Parser {
     ReportOptions& report = options_.report;
     report.stacks = !no_stacks_;
     report.source = !no_source_;
+    if (html_->count() != 0 && report.html.empty())
+      return Error("--html: name the page, as in --html report.html", "report");
+    if (report.json && !report.html.empty()) return Error("--json and --html: use one of them", "report");
     if (const std::string problem = display_.Read(&report.display); !problem.empty()) return Error(problem, "report");
     return report;
   }
@@ -455,7 +468,7 @@ class Parser {
   DisplayFlags display_;
   DiffArguments diff_arguments_;
   ExportArguments export_arguments_;
-  CLI::Option* simulate_ = nullptr;
+  CLI::Option *simulate_ = nullptr, *html_ = nullptr;
   bool observe_ = false, pool_ = false, no_stacks_ = false, no_source_ = false;
   std::map<std::string, std::string> library_values_;
   std::string model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;

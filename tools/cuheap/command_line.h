@@ -28,6 +28,7 @@ struct RunOptions {
 struct ReportOptions {
   std::string path;  // a snapshot, a folder with snapshots, or "-" for standard input
   bool json = false;
+  std::string html;  // --html: the page's name; "-" is standard output; empty: none
   bool stacks = true;
   bool source = true;
   Display display;

@@ -13,6 +13,7 @@
 #include "analysis/snapshot_loader.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/message.h"
+#include "tools/cuheap/report_page.h"
 #include "tools/cuheap/standard_output.h"
 
 namespace cuheap::tools {
@@ -27,6 +28,12 @@ analysis::TextOptions TextOptionsIn(const ReportOptions& options) {
 }
 
 int ReportFile(const ReportOptions& options) {
+  if (!options.html.empty()) {
+    if (const std::string refusal = PageRefusal(options); !refusal.empty()) {
+      Say(refusal);
+      return kUsageError;
+    }
+  }
   const absl::StatusOr<analysis::Snapshot> snapshot =
       analysis::LoadSnapshot(options.path == "-" ? "/dev/stdin" : options.path);
   if (!snapshot.ok()) {
@@ -39,6 +46,7 @@ int ReportFile(const ReportOptions& options) {
   const analysis::Report report = analysis::MakeReport(*snapshot, {options.ignore});
   if (options.json) return Print(analysis::RenderJson(report));
   analysis::SourceLines source(snapshot->process.working_directory, snapshot->process.start_realtime_ns);
+  if (!options.html.empty()) return WritePage(report, options.source ? &source : nullptr, options);
   analysis::TextOptions text = TextOptionsIn(options);
   if (options.source) text.source = &source;
   return Print(analysis::RenderText(report, text));
@@ -59,6 +67,10 @@ int ReportFolder(const ReportOptions& options) {
   }
   if (error) {
     Say(options.path + ": " + error.message());
+    return kUsageError;
+  }
+  if (!options.html.empty()) {
+    Say("--html needs one snapshot, and " + options.path + " is a folder: merging several is not there yet");
     return kUsageError;
   }
   if (options.json) {
@@ -96,7 +108,8 @@ int ReportFolder(const ReportOptions& options) {
 }  // namespace
 
 int ReportOn(const ReportOptions& options) {
-  if (!StandardOutputIsOpen()) return kUsageError;
+  const bool to_file = !options.html.empty() && options.html != "-";
+  if (!to_file && !StandardOutputIsOpen()) return kUsageError;
   struct stat status{};
   if (stat(options.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return ReportFolder(options);
   return ReportFile(options);

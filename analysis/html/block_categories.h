@@ -1,0 +1,23 @@
+// By what the page tells blocks apart in colours and tables.
+#ifndef CUHEAP_ANALYSIS_HTML_BLOCK_CATEGORIES_H_
+#define CUHEAP_ANALYSIS_HTML_BLOCK_CATEGORIES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/reports/blocks.h"
+#include "analysis/reports/report.h"
+
+namespace cuheap::analysis {
+
+struct BlockCategories {
+  std::vector<std::uint8_t> of_block;  // of every block of blocks.program: index into names
+  std::vector<std::string> names;
+};
+
+BlockCategories CategoriseBlocks(const Report& report, const Blocks& blocks);
+
+}  // namespace cuheap::analysis
+
+#endif  // CUHEAP_ANALYSIS_HTML_BLOCK_CATEGORIES_H_

@@ -1,0 +1,71 @@
+// What the reader looks at: a place, an instant of it, and which blocks. Views subscribe and draw themselves anew.
+const listeners = [];
+const state = {
+  place: 0,
+  instant: places.length > 0 ? places[0].peak : 0,
+  by: data.categories.length > 1 ? 'category' : 'line',  // what colours mean: category, line or origin
+  filter: null,  // of the table of blocks: {label, test(block), total} or null
+};
+
+const currentPlace = () => places[state.place];
+
+function onChange(aspects, listener) {
+  listeners.push({aspects, listener});
+}
+
+function tell(aspect) {
+  for (const {aspects, listener} of listeners) if (aspects.includes(aspect)) listener();
+}
+
+function chooseColors(by) {
+  state.by = by;
+  tell('colors');
+}
+
+function choosePlace(index) {
+  if (index === state.place) return;
+  state.place = index;
+  state.instant = places[index].peak;
+  tell('place');
+}
+
+function chooseInstant(instant) {
+  const place = currentPlace();
+  const bounded = Math.max(0, Math.min(place.time.length - 1, instant));
+  if (bounded === state.instant) return;
+  state.instant = bounded;
+  tell('instant');
+}
+
+// total: what the figure that was followed says, {bytes, blocks} as far as known: the table may list fewer blocks.
+function showBlocks(label, test, total = {}) {
+  state.filter = {label, test, total};
+  tell('filter');
+  const section = document.getElementById('blocks');
+  section.scrollIntoView({block: 'start'});
+  section.querySelector('h2').focus({preventScroll: true});
+}
+
+function clearFilter() {
+  state.filter = null;
+  tell('filter');
+}
+
+// Held at an instant of a place?
+function heldAt(block, place, instant) {
+  if (block.place !== place.index) return false;
+  const time = place.time[instant];
+  return (block.allocated === null || block.allocated <= time) && (block.freed === null || block.freed > time);
+}
+
+function instantName(place, instant) {
+  const named = place.named.find((entry) => entry.instant === instant);
+  const time = formatTime(place.time[instant]);
+  const step = stepName(place.step[instant]);
+  return (named ? `${named.name}, ` : '') + time + (step ? `, ${step}` : '');
+}
+
+function stepName(step) {
+  if (step === 0) return '';
+  return step > data.steps.count ? 'after the last step' : `step ${formatCount(step)}`;
+}

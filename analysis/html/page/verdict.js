@@ -1,0 +1,147 @@
+// What was found, first: the verdict, the figures of every place, and a card for each finding, in the words of the
+// report for the terminal.
+
+function placeFigures(place) {
+  const held = place.total[place.peak], last = place.total[place.total.length - 1];
+  const figures = [
+    figure(place.tensors ? 'tensors at most' : 'at most', place.used[place.peak], () => {
+      lookAt(place, place.peak);
+      showBlocks(`held at the peak of ${place.name}`, (block) => heldAt(block, place, place.peak),
+                 {bytes: place.used[place.peak]});
+    }, place.step[place.peak] ? stepName(place.step[place.peak]) : formatTime(place.time[place.peak])),
+  ];
+  if (place.tensors) figures.push(figure('held by PyTorch’s cache then', held, () => lookAt(place, place.peak)));
+  figures.push(figure('held at the end', last, () => {
+    const end = place.time.length - 1;
+    lookAt(place, end);
+    showBlocks(`held at the end of ${place.name}`, (block) => heldAt(block, place, end), {bytes: place.used[end]});
+  }));
+  const note = [place.model, place.capacity ? `${formatBytes(place.capacity)} in all` : ''].filter(Boolean).join(', ');
+  return element('div', {class: 'place'}, element('h3', {}, place.name, note ? element('small', {}, note) : ''),
+                 element('div', {class: 'figures'}, figures));
+}
+
+function figure(label, bytes, follow, note) {
+  return element('button', {type: 'button', class: 'figure', onclick: follow, title: `${formatExact(bytes)}: show the blocks`},
+                 element('b', {}, formatBytes(bytes)), element('span', {}, label), note ? element('small', {}, note) : '');
+}
+
+function lookAt(place, instant) {
+  choosePlace(place.index);
+  chooseInstant(instant);
+}
+
+function buildVerdict(section) {
+  const {word, text, tone} = data.verdict;
+  document.title = `${word} · ${data.title} · cuheap`;
+  const run = data.sections.find(({title}) => title === 'RUN');
+  section.append(
+      element('h1', {class: `verdict ${tone}`}, element('strong', {}, word), ' ', element('span', {}, text)),
+      element('p', {class: 'title'}, element('code', {}, data.title),
+              data.simulated ? element('span', {class: 'badge'}, 'simulated GPU') : ''));
+  const most = Math.max(0, ...places.map((place) => place.total[place.peak]));
+  // A few pinned bytes are in every process of PyTorch: not worth a box.
+  const worth = places.filter((place) => !place.host || place.total[place.peak] > most / 1000);
+  if (worth.length > 0) section.append(element('div', {class: 'places'}, worth.map(placeFigures)));
+  if (run) {
+    section.append(element('details', {class: 'run'}, element('summary', {}, 'About the run'),
+                           element('dl', {}, run.entries.filter(([style]) => style === 'field').map(
+                               ([, value, name]) => [element('dt', {}, name), element('dd', {}, value)]))));
+  }
+}
+
+// --- Cards ---
+
+// Entries of a section fall into cards: `begins` tells the first entry of one.
+function splitCards(entries, begins) {
+  const cards = [];
+  entries.forEach((entry, index) => {
+    if (begins(entry, entries[index - 1])) cards.push([]);
+    if (cards.length > 0 && entry[0] !== 'gap') cards[cards.length - 1].push(entry);
+  });
+  return cards;
+}
+
+function entryNode([style, text]) {
+  switch (style) {
+    case 'advice':
+      return element('p', {class: 'advice'}, text);
+    case 'dim':
+      return element('li', {}, text.trim());
+    default:
+      return element('p', {class: style}, text.trim());
+  }
+}
+
+// The lines of a stack come one after another: folded away.
+function cardBody(entries) {
+  const nodes = [];
+  let stack = null, lead = false;
+  for (const entry of entries) {
+    if (entry[0] !== 'dim') {
+      stack = null;
+      nodes.push(entryNode(entry));
+      // The first sentence is what a reader in a hurry reads.
+      if (entry[0] === 'detail' && !lead) nodes[nodes.length - 1].classList.add('lead');
+      lead = lead || entry[0] === 'detail';
+      continue;
+    }
+    if (stack === null) {
+      stack = element('ul', {class: 'stack'});
+      nodes.push(element('details', {}, element('summary', {}, 'Stack'), stack));
+    }
+    const marked = /^\s*>\s+/.test(entry[1]);
+    stack.append(element('li', {class: marked ? 'charged' : null}, entry[1].replace(/^\s*>?\s+/, '')));
+  }
+  return nodes;
+}
+
+function findingCard(kind, entries, finding) {
+  const [first, ...rest] = entries;
+  const title = first[1].trim().replace(/^\d+\s+/, '');
+  const card = element('article', {class: `card ${kind}`, tabindex: '-1'},
+                       element('h3', {}, element('span', {class: 'kind'}, {leak: 'Leak', refused: 'Refused'}[kind] ?? kind),
+                               element('code', {}, title)),
+                       cardBody(rest));
+  if (finding !== null) {
+    const {bytes, blocks: count} = data.findings[finding];
+    card.append(element('p', {class: 'actions'},
+                        button(`Show its ${plural(count, 'block')}`, () => showFinding(finding)),
+                        element('span', {class: 'exact'}, formatExact(bytes))));
+  }
+  return card;
+}
+
+function showFinding(index) {
+  const finding = data.findings[index];
+  showBlocks(`${finding.class}: ${lineText(finding.line)}`, (block) => block.finding === index,
+             {bytes: finding.bytes, blocks: finding.blocks});
+}
+
+function buildFindings(section) {
+  const before = data.sections.find(({title}) => title === '');
+  const leaks = data.findings.map((finding, index) => ({...finding, index})).filter(({leak}) => leak);
+  const cards = splitCards(before ? before.entries : [],
+                           ([style], previous) => style === 'strong' && (!previous || previous[0] !== 'strong'));
+  let leak = 0;
+  const nodes = cards.map((entries) => {
+    const numbered = /^\d+\s/.test(entries[0][1]);
+    return findingCard(numbered ? 'leak' : 'growing', entries, numbered && leak < leaks.length ? leaks[leak++].index : null);
+  });
+  const failures = data.sections.find(({title}) => title === 'FAILED ALLOCATIONS');
+  for (const entries of splitCards(failures ? failures.entries : [], ([style]) => style === 'line' || style === 'strong'))
+    nodes.push(findingCard('refused', entries, null));
+  if (nodes.length === 0) return;
+  section.append(element('h2', {id: 'findings-title'}, 'Findings'));
+  const shown = 4;
+  const list = element('div', {class: 'cards'}, nodes.slice(0, shown));
+  section.append(list);
+  if (nodes.length > shown) {
+    const more = button(`Show ${formatCount(nodes.length - shown)} more`, () => {
+      list.append(...nodes.slice(shown));
+      more.remove();
+      nodes[shown].focus();
+    }, {class: 'more'});
+    section.append(more);
+  }
+}
