@@ -40,6 +40,10 @@ constexpr std::pair<Counter, std::string_view> kCounters[] = {
     {Counter::kTensorTotalsDiffer, "tensor_totals_differ"},
     {Counter::kFrameworkReservedDiffer, "framework_reserved_differ"},
     {Counter::kFrameworkOutOfMemory, "framework_out_of_memory"},
+    {Counter::kEventsCreated, "events_created"},
+    {Counter::kEventsDestroyed, "events_destroyed"},
+    {Counter::kStreamsCreated, "streams_created"},
+    {Counter::kStreamsDestroyed, "streams_destroyed"},
 };
 
 std::string NoteWord(std::uint16_t code) {

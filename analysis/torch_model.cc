@@ -242,6 +242,7 @@ class DeviceModel {
 
   void Settle(const TorchSegment& segment, Snapshot& snapshot, Device& totals) {
     if (!segment.headers_agree) ++odd_.headers;
+    if (segment.private_pool) CountPrivate(segment, snapshot);
     totals.live_bytes += segment.bytes;
     if (segment.expandable) {
       for (const auto& [address, bytes] : Pieces(segment.address, segment.bytes)) {
@@ -256,15 +257,27 @@ class DeviceModel {
     for (const TorchBlock& block : segment.blocks) {
       snapshot.counters["torch_pending_bytes"] += block.state == TorchBlockState::kPendingFree ? block.bytes : 0;
       if (block.state != TorchBlockState::kActive) continue;
-      AddLive(At(open_tensors_, block.address), AllocationKind::kTensor, segment, block.address, block.bytes, block.stack,
-              snapshot);
+      AddLive(At(open_tensors_, block.address), AllocationKind::kTensor, segment, block.address, block.bytes,
+              block.stack, snapshot);
       totals.tensor_live_bytes += block.bytes;
       ++totals.tensor_live_count;
       snapshot.counters["torch_requested_bytes"] += block.requested;
     }
   }
 
+  // What lies idle in a private pool serves no tensor of others.
+  void CountPrivate(const TorchSegment& segment, Snapshot& snapshot) {
+    std::uint64_t used = 0;
+    for (const TorchBlock& block : segment.blocks) used += block.state != TorchBlockState::kInactive ? block.bytes : 0;
+    snapshot.counters["torch_private_segments"] += 1;
+    snapshot.counters["torch_private_bytes"] += segment.bytes;
+    snapshot.counters["torch_private_idle_bytes"] += segment.bytes - std::min(segment.bytes, used);
+    if (private_pools_.emplace(segment.pool_first, segment.pool_second).second)
+      snapshot.counters["torch_private_pools"] += 1;
+  }
+
   std::uint32_t device_;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> private_pools_;
   const std::vector<const TorchSegment*>& segments_;
   const std::vector<TorchEvent>& events_;
   std::int64_t start_us_, time_ns_ = 0;
@@ -277,6 +290,19 @@ class DeviceModel {
   std::vector<std::pair<std::size_t, std::pair<std::int64_t, std::int64_t>>> refusals_;  // row, sums then
   std::vector<Row> rows_;
 };
+
+// The end of the last step may lie behind the last event.
+void AddMarks(const std::vector<std::int64_t>& step_ends_us, std::int64_t start_us, std::int64_t last_us,
+              std::vector<Row>& rows) {
+  for (const std::int64_t end_us : step_ends_us) {
+    if (end_us < start_us) continue;
+    Row mark;
+    mark.type = EventType::kStepMark;
+    mark.time_ns = (std::min(end_us, last_us) - start_us) * 1000;
+    rows.push_back(mark);
+    if (end_us >= last_us) break;
+  }
+}
 
 void Append(const Row& row, Events& events) {
   events.type.push_back(row.type);
@@ -326,18 +352,18 @@ void AddNotes(const TorchTrace& trace, const Odd& odd, bool recorded, Snapshot& 
 }  // namespace
 
 void MakeTorchModel(const TorchTrace& trace, Snapshot& snapshot) {
-  std::int64_t start_us = std::numeric_limits<std::int64_t>::max(), end_us = 0;
+  std::int64_t start_us = std::numeric_limits<std::int64_t>::max(), last_us = 0;
   for (const std::vector<TorchEvent>& events : trace.devices) {
     for (const TorchEvent& event : events) {
       if (event.time_us <= 0) continue;
       start_us = std::min(start_us, event.time_us);
-      end_us = std::max(end_us, event.time_us);
+      last_us = std::max(last_us, event.time_us);
     }
   }
-  if (end_us == 0) start_us = 0;
+  if (last_us == 0) start_us = 0;
   constexpr std::int64_t kMaxUs = std::numeric_limits<std::int64_t>::max() / 1000;
   snapshot.process.start_realtime_ns = start_us <= kMaxUs ? start_us * 1000 : 0;
-  snapshot.process.duration_ns = end_us - start_us <= kMaxUs ? (end_us - start_us) * 1000 : 0;
+  snapshot.process.duration_ns = last_us - start_us <= kMaxUs ? (last_us - start_us) * 1000 : 0;
 
   std::map<std::uint32_t, std::vector<const TorchSegment*>> segments;
   for (std::uint32_t device = 0; device < trace.devices.size(); ++device) {
@@ -355,7 +381,8 @@ void MakeTorchModel(const TorchTrace& trace, Snapshot& snapshot) {
     model.Make(snapshot);
     rows.insert(rows.end(), model.rows().begin(), model.rows().end());
   }
-  if (segments.size() > 1) {
+  if (last_us - start_us <= kMaxUs) AddMarks(trace.step_ends_us, start_us, last_us, rows);
+  if (segments.size() > 1 || !trace.step_ends_us.empty()) {
     std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.time_ns < b.time_ns; });
   }
   for (const Row& row : rows) Append(row, snapshot.events);

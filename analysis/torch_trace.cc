@@ -4,6 +4,7 @@
 #include <array>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -102,8 +103,8 @@ std::int64_t TorchTrace::FrameOf(const PickleData& data, const PickleValue& dict
   frame.kind = IsPythonFile(file) ? FrameKind::kPython : FrameKind::kNative;
   frame.function = strings_.Intern(std::string(function));
   frame.file = file == "??" ? 0 : strings_.Intern(std::string(file));
-  frame.line = static_cast<std::uint32_t>(std::min<std::uint64_t>(UnsignedOr0(data.Find(dict, "line")),
-                                                                  std::numeric_limits<std::uint32_t>::max()));
+  frame.line = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(UnsignedOr0(data.Find(dict, "line")), std::numeric_limits<std::uint32_t>::max()));
   if (frame.kind == FrameKind::kNative) frame.module = ModuleOf(function, file);
   return frames_.Intern(frame);
 }
@@ -150,6 +151,11 @@ bool TorchTrace::TakeSegment(const PickleData& data, const PickleValue& value) {
   segment.stream = UnsignedOr0(data.Find(value, "stream"));
   segment.expandable = UnsignedOr0(data.Find(value, "is_expandable")) != 0;
   segment.stack = StackOf(data, data.Find(value, "frames"));
+  if (const PickleData::Elements& pool = data.Of(data.Find(value, "segment_pool_id")); pool.size() == 2) {
+    segment.pool_first = UnsignedOr0(pool[0]);
+    segment.pool_second = UnsignedOr0(pool[1]);
+    segment.private_pool = segment.pool_first != 0 || segment.pool_second != 0;  // 0, 0 are the pools of all
+  }
   std::uint64_t at = segment.address, active = 0, sum = 0;
   for (const PickleValue& entry : data.Of(blocks)) {
     const TorchBlock block = TakeBlock(data, entry, at);
@@ -166,6 +172,23 @@ bool TorchTrace::TakeSegment(const PickleData& data, const PickleValue& value) {
       sum == segment.bytes && active == PickleData::Unsigned(data.Find(value, "allocated_size")).value_or(active);
   segments.push_back(std::move(segment));
   return true;
+}
+
+void TorchTrace::TakeAnnotations(const PickleData& data, const PickleValue& list) {
+  constexpr std::string_view kProfilerStep = "ProfilerStep#", kOptimizer = "Optimizer.step#";
+  std::map<std::string_view, std::vector<std::int64_t>> ends;  // by what ends a step
+  for (const PickleValue& annotation : data.Of(list)) {
+    const std::string_view name = data.Text(data.Find(annotation, "name"));
+    const auto time_us = PickleData::Signed(data.Find(annotation, "time_us"));
+    if (data.Text(data.Find(annotation, "stage")) != "END" || !time_us || *time_us <= 0) continue;
+    if (name.starts_with(kProfilerStep)) ends[kProfilerStep].push_back(*time_us);
+    if (name.starts_with(kOptimizer)) ends[name].push_back(*time_us);
+  }
+  for (const auto& [name, times_us] : ends) {
+    if (name == kProfilerStep || (times_us.size() >= step_ends_us.size() && !ends.contains(kProfilerStep)))
+      step_ends_us = times_us;
+  }
+  std::sort(step_ends_us.begin(), step_ends_us.end());
 }
 
 std::string TorchTrace::Take(const PickleData& data, const PickleValue& root) {
@@ -186,6 +209,7 @@ std::string TorchTrace::Take(const PickleData& data, const PickleValue& root) {
       if (events.back().action == TorchAction::kUnknown) ++unknown_actions;
     }
   }
+  TakeAnnotations(data, data.Find(root, "external_annotations"));
   for (const PickleValue& trace : data.Of(data.Find(root, "host_traces"))) host_events += data.Of(trace).size();
   const PickleValue settings = data.Find(root, "allocator_settings");
   allocator_settings = std::string(data.Text(data.Find(settings, "PYTORCH_CUDA_ALLOC_CONF")));

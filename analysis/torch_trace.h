@@ -45,6 +45,8 @@ struct TorchBlock {
 struct TorchSegment {
   std::uint32_t device = 0, stack = 0;
   bool expandable = false, headers_agree = true;
+  bool private_pool = false;                      // of a captured graph, or of a MemPool: serves tensors of that alone
+  std::uint64_t pool_first = 0, pool_second = 0;  // its number
   std::uint64_t address = 0, bytes = 0, stream = 0;
   std::vector<TorchBlock> blocks;  // by address
 };
@@ -61,7 +63,10 @@ class TorchTrace final : public PickleVisitor {
 
   std::vector<TorchSegment> segments;            // by device and address
   std::vector<std::vector<TorchEvent>> devices;  // events by device
-  std::string allocator_settings;                // PYTORCH_CUDA_ALLOC_CONF as it was; empty: not set or not known
+  // Ends of the program's steps, microseconds since 1970, as its annotations tell: torch.profiler's ProfilerStep#N,
+  // else the calls of the optimizer that steps most often. Ascending; empty: none.
+  std::vector<std::int64_t> step_ends_us;
+  std::string allocator_settings;  // PYTORCH_CUDA_ALLOC_CONF as it was; empty: not set or not known
   std::uint64_t unknown_actions = 0, blocks_left_out = 0, host_events = 0;
 
  private:
@@ -69,6 +74,7 @@ class TorchTrace final : public PickleVisitor {
   std::uint32_t StackOf(const PickleData& data, const PickleValue& frames);
   std::uint32_t ModuleOf(std::string_view function, std::string_view file);
   bool TakeSegment(const PickleData& data, const PickleValue& value);
+  void TakeAnnotations(const PickleData& data, const PickleValue& list);
   TorchBlock TakeBlock(const PickleData& data, const PickleValue& value, std::uint64_t address);
 
   Snapshot& snapshot_;

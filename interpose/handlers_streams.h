@@ -217,8 +217,10 @@ struct Handler<Effect::kDestroyStream> {
     const std::optional<Router::StreamWait> known = router.BeginStreamWait(id, stream);
     if (known) router.streams()->pool().StreamDestroying(known->stream);
     const CUresult result = router.Forward(real, stream);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
+      recorder::Count(journal::Counter::kStreamsDestroyed);
       router.CaptureOver(CaptureKey(id, stream), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, nullptr);
+    }
     if (known) router.StreamWent(known->stream, result == CUDA_SUCCESS);
     return result;
   }

@@ -144,8 +144,13 @@ class Writer {
   }
 
   Json FindingColumns() {
-    constexpr std::array<std::string_view, 6> kClasses = {
-        "leak", "freed only at the end", "PyTorch's cache", "kept by a library", "freed with its context", "held"};
+    constexpr std::array<std::string_view, 7> kClasses = {"leak",
+                                                          "freed only at the end",
+                                                          "PyTorch's cache",
+                                                          "kept by a library",
+                                                          "freed with its context",
+                                                          "held until replaced",
+                                                          "held"};
     Json findings = Json::array();
     for (const LeakFinding& finding : report_.findings) {
       findings.push_back({{"class", kClasses.at(static_cast<std::size_t>(finding.leak_class))},

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "analysis/reports/advice.h"
+#include "analysis/reports/companions.h"
+#include "analysis/reports/replaced_text.h"
 #include "analysis/reports/report_text.h"
 #include "analysis/reports/text_format.h"
 
@@ -112,15 +114,15 @@ std::string_view ConfidenceWord(Confidence confidence) {
 }
 
 void FindingText::Leaks() {
-  std::size_t number = 0;
-  const std::uint64_t leaks = report_.leak_count();
-  for (const LeakFinding& finding : report_.findings) {
-    if (finding.leak_class != LeakClass::kLeak || number == canvas_.top()) break;  // leaks come first
-    Leak(++number, finding);
+  std::size_t number = 0, told = 0;
+  const std::size_t leaks = report_.leak_count();  // they come first
+  for (std::size_t i = 0; i < leaks && number < canvas_.top(); ++i) {
+    ++told;
+    if (!ToldBefore(report_, i)) Leak(++number, report_.findings[i]);
   }
-  if (number < leaks) {
+  if (told < leaks) {
     canvas_.Line();
-    canvas_.Dim("  and " + Plural(leaks - number, "other line") + " (--top " + std::to_string(leaks) + " shows all)");
+    canvas_.Dim("  and " + Plural(leaks - told, "other line") + " (--top " + std::to_string(leaks) + " shows all)");
   }
 }
 
@@ -159,14 +161,21 @@ std::string FindingText::NeverFreed(const LeakFinding& finding) const {
   return text;
 }
 
-void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
+void FindingText::Leak(std::size_t number, const LeakFinding& alone) {
+  const LeakFinding finding = WithCompanions(report_, alone);
+  const bool together = finding.parts.size() != alone.parts.size();
   canvas_.Line();
   canvas_.Strong(PadLeft(std::to_string(number), 3) + "  " +
                  ShowLine(report_, report_.lines.line(finding.line), canvas_.width() - 5, canvas_.utf8()));
-  if (const std::string callers = CallersText(report_, finding, canvas_.width() - 5, canvas_.utf8()); !callers.empty())
-    canvas_.Strong("     " + callers);
+  std::string callers = CallersText(report_, finding, canvas_.width() - 5, canvas_.utf8());
+  if (callers.empty() && together) {
+    if (const std::uint32_t caller = report_.lines.CallerOfStack(finding.stacks.front().stack); caller != 0)
+      callers = "called by " + ShowLine(report_, report_.lines.line(caller), canvas_.width() - 15, canvas_.utf8());
+  }
+  if (!callers.empty()) canvas_.Strong("     " + callers);
   tensors_.Code(report_.lines.line(finding.line));
-  const std::string cause = CausePhrase(finding);
+  const std::string cause =
+      together ? Plural(finding.parts.size(), "line") + " of one function, in the same steps" : CausePhrase(finding);
   canvas_.Detail(GrowthPhrase(finding) + (cause.empty() ? "" : ": " + cause) + " (" +
                  std::string(ConfidenceWord(finding.confidence)) + " confidence)");
   canvas_.Detail(NeverFreed(finding));
@@ -176,7 +185,9 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
   else
     life += "from " + HumanTime(finding.first_ns) + " to " + HumanTime(finding.last_ns) +
             " (the last allocation of all was at " + HumanTime(report_.last_allocation_ns) + ")";
-  life += (finding.caller == 0 ? "; the line made " : "; this caller made ") +
+  life += (together              ? "; the lines made "
+           : finding.caller == 0 ? "; the line made "
+                                 : "; this caller made ") +
           Plural(finding.line_allocations, "allocation") + ", " + Grouped(finding.line_frees) + " of them freed";
   canvas_.Detail(life);
   tensors_.Parts(finding);
@@ -192,7 +203,7 @@ void FindingText::Leak(std::size_t number, const LeakFinding& finding) {
                    (finding.step_count == 0 ? "" : "; steps and growth are those since"));
   }
   if (!finding.library.empty()) canvas_.Detail("asked for by " + finding.library + " for itself");
-  if (!finding.companions.empty()) {
+  if (!finding.companions.empty() && !together) {
     std::string lines;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, finding.companions.size()); ++i) {
       lines += (i == 0 ? "" : ", ") + std::to_string(report_.lines.line(finding.companions[i]).line);
@@ -271,6 +282,11 @@ void FindingText::Others() {
         "Workspaces that a library keeps on purpose, once per handle and stream.");
   Class(LeakClass::kContext, "FREED WITH THEIR CONTEXT",
         "The program left these to cudaDeviceReset or the end of a context, and ran on. They did not pile up in one.");
+  const bool none = std::none_of(report_.findings.begin(), report_.findings.end(),
+                                 [](const LeakFinding& finding) { return finding.leak_class == LeakClass::kReplaced; });
+  Class(LeakClass::kReplaced, "HELD UNTIL REPLACED",
+        "The newest blocks of lines that free their older ones: a cache of one entry, the last step's gradients.");
+  WriteReplaced(report_, none, canvas_);
   const bool at_end = std::any_of(report_.findings.begin(), report_.findings.end(), [](const LeakFinding& finding) {
     return finding.leak_class == LeakClass::kHeld && finding.freed_at_exit != 0;
   });
@@ -320,6 +336,12 @@ void FindingText::Class(LeakClass leak_class, std::string_view title, std::strin
     const bool told = Grows(finding.shape) && finding.shape != GrowthShape::kOverTime;
     std::string how(told ? GrowthPhrase(finding) : HeldPhrase(finding.shape));
     if (leak_class == LeakClass::kContext) how = "freed with its context";
+    if (leak_class == LeakClass::kReplaced) how = "the newest";
+    if (leak_class == LeakClass::kHeld && finding.before_window == finding.blocks) how = "made before the record";
+    if (leak_class == LeakClass::kReplaced && finding.replaces.blocks != 0) {
+      how = "in place of " + Plural(finding.replaces.blocks, "block") + ", " +
+            Human(static_cast<double>(finding.replaces.bytes)) + ", from before the record";
+    }
     if (!finding.library.empty()) how += ", " + finding.library;
     if (finding.scope != Scope{}) how += ", " + ScopeName(finding.scope);
     how.insert(0, "  [").append("]");

@@ -28,7 +28,7 @@ class FindingText {
 
  private:
   void Advice(const std::string& advice);  // nothing if it is empty
-  void Leak(std::size_t number, const LeakFinding& finding);
+  void Leak(std::size_t number, const LeakFinding& alone);
   void StackOf(std::uint32_t stack);
   void Segments(const FrameworkSegments& segments);
   void Class(LeakClass leak_class, std::string_view title, std::string_view explanation);

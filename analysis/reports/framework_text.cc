@@ -7,6 +7,7 @@
 #include "analysis/reports/advice.h"
 #include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
+#include "analysis/reports/torch_facts_text.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -60,6 +61,7 @@ void FrameworkText::Cache(const FrameworkCache& cache) {
   if (cache.peak_exact) State("at the peak", cache.at_peak);
   State("last tensor", cache.at_last);
   State("at the end", cache.at_end);
+  WriteTorchFacts(*report_.snapshot, canvas_);
   Curves(cache);
   Fragmentation(cache);
   Pins(cache);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -13,13 +14,16 @@
 #include "analysis/reports/growth.h"
 #include "analysis/reports/kept_graphs.h"
 #include "analysis/reports/leak_groups.h"
+#include "analysis/reports/leak_joins.h"
 #include "analysis/reports/live_trend.h"
+#include "analysis/reports/replacers.h"
 
 namespace cuheap::analysis {
 namespace {
 
 constexpr std::int64_t kLongSilenceNs = 1'000'000'000;
 constexpr std::size_t kFewestByTime = 4;        // blocks that lie before the kept events
+constexpr std::size_t kFewestOverTime = 3;      // blocks: two are no trend
 constexpr std::size_t kFewestLateSegments = 3;  // in the second half of the steps
 constexpr std::uint64_t kFewestPiledUp = 8;     // blocks
 constexpr std::ptrdiff_t kFewestSteady = 5;     // segments in a row after one more
@@ -56,6 +60,7 @@ class LeakFinder {
       if (block.never_freed() || (block.framework_tensor() && (block.freed_at > last_at_ || FreedAtEnd(block))))
         kept_.insert(&block);
     }
+    replacers_ = FindReplacers(unknown_, kept_);
   }
 
   std::vector<CacheGrowth> Caches() const {
@@ -92,10 +97,9 @@ class LeakFinder {
         finding.shape = GrowthShape::kStopped;
       }
     }
-    JoinGradients();
-    FindCompanions();
-    std::sort(findings_.begin(), findings_.end(),
-              [&](const LeakFinding& a, const LeakFinding& b) { return Before(a, b); });
+    JoinGradients(findings_);
+    FindCompanions(findings_, lines_);
+    SortFindings(findings_, lines_);
     return std::move(findings_);
   }
 
@@ -172,8 +176,8 @@ class LeakFinder {
     }
   }
 
-  // A program that still runs has the gradients of its last backward pass, or of those that it accumulates; without steps
-  // nothing tells more.
+  // A program that still runs has the gradients of its last backward pass, or of those that it accumulates; without
+  // steps nothing tells more.
   bool OfTheLastPass(const LeakFinding& finding) const {
     return blocks_.still_running && finding.cause == LeakCause::kGradient && finding.shape == GrowthShape::kOverTime;
   }
@@ -219,12 +223,6 @@ class LeakFinder {
     if (uses >= kFewestSureUses) finding.confidence = Confidence::kMedium;
   }
 
-  static void SortParts(LeakFinding& finding) {
-    std::sort(finding.parts.begin(), finding.parts.end(), [](const LeakPart& a, const LeakPart& b) {
-      return std::tuple(-a.bytes_per_step, b.bytes, a.line) < std::tuple(-b.bytes_per_step, a.bytes, b.line);
-    });
-  }
-
   LeakCause CauseOf(const LeakFinding& finding) const {
     if (finding.cause != LeakCause::kNone) return finding.cause;
     if (!finding.from_pytorch || finding.leak_class != LeakClass::kLeak || finding.stacks.empty())
@@ -233,38 +231,6 @@ class LeakFinder {
     if (facts.optimizer_step) return LeakCause::kOptimizerState;
     if (facts.backward && !facts.python) return LeakCause::kGradient;
     return finding.bytes <= kScalarBytes * finding.blocks ? LeakCause::kScalar : LeakCause::kTensor;
-  }
-
-  // Every node of a backward pass makes gradients of its own; those that are kept in the same steps are one finding.
-  void JoinGradients() {
-    std::map<std::pair<Scope, std::vector<std::uint32_t>>, std::size_t> first;
-    std::vector<LeakFinding> joined;
-    for (LeakFinding& finding : findings_) {
-      if (finding.cause != LeakCause::kGradient) {
-        joined.push_back(std::move(finding));
-        continue;
-      }
-      finding.parts = {{finding.line, finding.blocks, finding.bytes, finding.bytes_per_step}};
-      const auto [entry, added] = first.try_emplace({finding.scope, finding.steps}, joined.size());
-      if (added)
-        joined.push_back(std::move(finding));
-      else
-        Join(joined[entry->second], finding);
-    }
-    findings_ = std::move(joined);
-  }
-
-  static void Join(LeakFinding& into, const LeakFinding& other) {
-    if (other.bytes_per_step > into.parts.front().bytes_per_step) into.line = other.line, into.stacks = other.stacks;
-    into.parts.push_back(other.parts.front());
-    SortParts(into);
-    for (const auto sum :
-         {&LeakFinding::blocks, &LeakFinding::bytes, &LeakFinding::reserved_bytes, &LeakFinding::before_window,
-          &LeakFinding::line_allocations, &LeakFinding::line_frees, &LeakFinding::bytes_per_occurrence,
-          &LeakFinding::freed_at_exit, &LeakFinding::freed_with_context})
-      into.*sum += other.*sum;
-    into.bytes_per_step += other.bytes_per_step;
-    into.slope_bytes_per_step += other.slope_bytes_per_step;
   }
 
   // The group by the ends of the contexts that released its blocks; kNoPosition: not released by one.
@@ -386,8 +352,10 @@ class LeakFinder {
       finding.leak_class = LeakClass::kLeak;
     else if (finding.freed_with_context == finding.blocks)
       finding.leak_class = LeakClass::kContext;
+    else if (!group.library.empty())
+      finding.leak_class = LeakClass::kLibrary;
     else
-      finding.leak_class = group.library.empty() ? LeakClass::kHeld : LeakClass::kLibrary;
+      finding.leak_class = finding.shape == GrowthShape::kReplaced ? LeakClass::kReplaced : LeakClass::kHeld;
     finding.library = group.library;
     findings_.push_back(std::move(finding));
   }
@@ -432,6 +400,10 @@ class LeakFinder {
       ++finding.blocks;
       finding.bytes += block->bytes;
       finding.reserved_bytes += block->reserved_bytes;
+      if (const auto old = replacers_.find(block); old != replacers_.end()) {
+        ++finding.replaces.blocks;
+        finding.replaces.bytes += old->second;
+      }
       finding.freed_with_context += block->freed_with_context ? 1 : 0;
       finding.freed_at_exit += block->never_freed() ? 0 : 1;
       StackShare& share = stacks[block->stack];
@@ -506,7 +478,7 @@ class LeakFinder {
     }
     const std::int64_t silence = duration_ns_ - finding.last_ns;
     const bool long_silence = silence > kLongSilenceNs && silence > 9 * finding.last_ns;
-    if (long_silence) return;
+    if (long_silence || blocks.size() < kFewestOverTime) return;
     finding.shape = GrowthShape::kOverTime;
     Pace(finding, blocks);
   }
@@ -540,31 +512,6 @@ class LeakFinder {
     Pace(finding, blocks);
   }
 
-  void FindCompanions() {
-    for (LeakFinding& finding : findings_) {
-      const CodeLine& line = lines_.line(finding.line);
-      if (finding.leak_class != LeakClass::kLeak || line.function.empty() || finding.steps.empty()) continue;
-      std::set<std::uint32_t> companions;
-      for (const LeakFinding& other : findings_) {
-        const CodeLine& other_line = lines_.line(other.line);
-        if (other.leak_class == LeakClass::kLeak && other.line != finding.line && other.steps == finding.steps &&
-            other_line.function == line.function && other_line.file == line.file) {
-          companions.insert(other.line);
-        }
-      }
-      finding.companions.assign(companions.begin(), companions.end());
-    }
-  }
-
-  bool Before(const LeakFinding& a, const LeakFinding& b) const {
-    if (a.leak_class != b.leak_class) return a.leak_class < b.leak_class;
-    if (a.bytes_per_step != b.bytes_per_step) return a.bytes_per_step > b.bytes_per_step;
-    if (a.bytes != b.bytes) return a.bytes > b.bytes;
-    if (a.scope != b.scope) return a.scope < b.scope;
-    const std::string first = analysis::Describe(lines_.line(a.line)), second = analysis::Describe(lines_.line(b.line));
-    return std::tie(first, a.line, a.shape, a.caller) < std::tie(second, b.line, b.shape, b.caller);
-  }
-
   const Blocks& blocks_;
   const LineTable& lines_;
   const StepClocks& clocks_;
@@ -574,6 +521,7 @@ class LeakFinder {
   std::uint64_t last_at_ = 0;
   std::vector<const Block*> unknown_;      // freed in the window, allocated before it: their lines are not known
   std::unordered_set<const Block*> kept_;  // never freed, or what counts as such
+  std::unordered_map<const Block*, std::uint64_t> replacers_;
   std::unordered_set<const Block*> in_graph_;
   std::vector<LeakFinding> findings_;
 };

@@ -7,7 +7,7 @@
 //   - all in one step (weights, buffers of the set-up), or in several that ended well before the run did (a cache that
 //     filled up, a workspace per stream): held, not growing. Listed apart;
 //   - the newest few of a line whose older blocks were all freed (double buffers, the last step's result): held until
-//     replaced;
+//     replaced, a class of its own;
 //   - of a line that frees most of its blocks and has as much live as long before: a bounded cache, see live_trend.h;
 //   - released by the end of their context while the program ran on (cudaDeviceReset as the way to free): what piled up
 //     did so within the life of one context, so each life of a line is judged by itself. What does not grow in one is
@@ -48,6 +48,7 @@ enum class LeakClass : std::uint8_t {
   kCache,       // of PyTorch's allocator
   kLibrary,     // a CUDA library's own
   kContext,     // went with a context while the program ran on, not growing within the life of one
+  kReplaced,    // the newest blocks of a line that frees its older ones (what both cost at the peak: replaced.h)
   kHeld,        // never freed, not growing
 };
 
@@ -80,6 +81,10 @@ enum class LeakCause : std::uint8_t {
   kOptimizerState,  // made by an optimizer's step
 };
 
+struct SizedCount {
+  std::uint64_t blocks = 0, bytes = 0;
+};
+
 // Of a finding that takes several lines together: one of them.
 struct LeakPart {
   std::uint32_t line = 0;
@@ -102,6 +107,7 @@ struct LeakFinding {
   // them.
   std::uint64_t before_window = 0;
   bool outside_steps = false;  // steps were found, but do not cover these blocks: told over time
+  SizedCount replaces;         // older ones, from before the record, whose place these took: probably, see replacers.h
   std::uint64_t line_allocations = 0, line_frees = 0;  // all that the line (for `caller`) did in the window, here
   // Growth; steps as in steps.h, 0 if there are none.
   double bytes_per_step = 0;  // over the steps from the first to the last occurrence; irregular: to the end of the run

@@ -44,7 +44,8 @@ class Lister {
     if (complete.events_overwritten != 0 && snapshot_.recorder == "pytorch") {
       Add(ObservationKind::kLoss, "events_overwritten",
           Number(complete.events_overwritten) +
-              " blocks were allocated before PyTorch's recording begins, or its ring of events pushed them out: when, and "
+              " blocks were allocated before PyTorch's recording begins, or its ring of events pushed them out: when, "
+              "and "
               "what was freed before, is not known. _record_memory_history(max_entries=...) keeps more events.");
     } else if (complete.events_overwritten != 0) {
       Add(ObservationKind::kLoss, "events_overwritten",
@@ -68,11 +69,13 @@ class Lister {
           "The process was killed: what it held then is told as never freed, though it may have been freed later.");
     } else if (complete.end == "quit") {
       Add(ObservationKind::kLoss, "quit",
-          "The process ended without its exit handlers (_exit, quick_exit, or exec): what it held then is told as never "
+          "The process ended without its exit handlers (_exit, quick_exit, or exec): what it held then is told as "
+          "never "
           "freed.");
     } else if (complete.end == "running" && snapshot_.recorder == "pytorch") {
       Add(ObservationKind::kLoss, "running",
-          "PyTorch's snapshot is of one moment: what was held then is told as never freed. It shows the memory of its cache "
+          "PyTorch's snapshot is of one moment: what was held then is told as never freed. It shows the memory of its "
+          "cache "
           "alone.");
     } else if (complete.end == "running") {
       Add(ObservationKind::kLoss, "running",
@@ -143,8 +146,17 @@ class Lister {
               (why ? " (see python_off)." : "."));
     }
     Add(ObservationKind::kLimit, "driver_objects",
-        "Not tracked: contexts, modules and their globals, local memory, events, streams, graphs, textures, other "
-        "processes.");
+        "Not tracked: contexts, modules and their globals, local memory, " +
+            std::string(snapshot_.counters.contains("events_created") ? "" : "events, streams, ") +
+            "graphs, textures, other processes" + Counted() + ".");
+  }
+
+  // Events and streams, whose memory is not tracked either.
+  std::string Counted() const {
+    if (!snapshot_.counters.contains("events_created")) return "";
+    return "; events (" + Number(CounterOf("events_created")) + " created, " + Number(CounterOf("events_destroyed")) +
+           " destroyed) and streams (" + Number(CounterOf("streams_created")) + ", " +
+           Number(CounterOf("streams_destroyed")) + ") are counted, not their memory";
   }
 
   // User modules that were charged without a line.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/reports/lifetimes.h"
+#include "analysis/reports/peak_parts.h"
 #include "analysis/reports/ran_out.h"
 
 namespace cuheap::analysis {
@@ -52,7 +54,10 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   StepClocks clocks = FindSteps(snapshot, blocks, stacks);
   const RanOut ran_out(snapshot, blocks, lines, stacks);
   ran_out.DropInventedSteps(clocks.main);
-  std::vector<ScopeTotals> totals = MeasureTotals(snapshot, blocks, lines);
+  const Lifetimes lifetimes(blocks, clocks);
+  const PeakParts parts(lines, lifetimes);
+  std::vector<ScopeTotals> totals =
+      MeasureTotals(snapshot, blocks, lines, [&](const auto& at_peak, ScopeTotals& of) { parts.Fill(at_peak, of); });
   std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   ran_out.DropFirstPasses(findings);
@@ -82,6 +87,8 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
                 std::move(not_observed)};
   report.tensors_seen = tensors_seen;
   report.kinds = CountKinds(blocks);
+  report.replaced = FindReplaced(blocks, report.lines);
+  report.driver_objects = CountDriverObjects(snapshot, report.steps);
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),

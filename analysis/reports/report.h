@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/reports/blocks.h"
+#include "analysis/reports/driver_objects.h"
 #include "analysis/reports/failures.h"
 #include "analysis/reports/framework_cache.h"
 #include "analysis/reports/framework_segments.h"
@@ -15,6 +16,7 @@
 #include "analysis/reports/lines.h"
 #include "analysis/reports/not_observed.h"
 #include "analysis/reports/pool_use.h"
+#include "analysis/reports/replaced.h"
 #include "analysis/reports/steps.h"
 #include "analysis/reports/totals.h"
 #include "analysis/snapshot.h"
@@ -54,7 +56,9 @@ struct Report {
   bool record_incomplete() const;
   // A framework told the program that memory ran out.
   bool framework_refused() const;
-  std::vector<KindUse> kinds{};  // memory of every kind apart
+  std::vector<KindUse> kinds{};                 // memory of every kind apart
+  std::vector<Replaced> replaced{};             // what was held at the peak although its successor was there
+  std::vector<DriverObjects> driver_objects{};  // how many were created and destroyed
   // Something reached the driver without us: what it holds is not known.
   bool unseen() const {
     return std::any_of(not_observed.begin(), not_observed.end(),

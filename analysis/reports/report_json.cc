@@ -6,7 +6,9 @@
 
 #include "analysis/printable.h"
 #include "analysis/reports/advice.h"
+#include "analysis/reports/driver_objects_text.h"
 #include "analysis/reports/framework_json.h"
+#include "analysis/reports/replaced_text.h"
 #include "analysis/snapshot_names.h"
 
 namespace cuheap::analysis {
@@ -20,7 +22,8 @@ constexpr std::array<std::string_view, 6> kVerdicts = {"out_of_memory", "leaks",
 constexpr std::array<std::string_view, 7> kStepSources = {"none",     "marks",           "optimizer", "gradients",
                                                           "backward", "synchronization", "allocation"};
 constexpr std::array<std::string_view, 3> kPeakBases = {"exact", "partial", "outside_window"};
-constexpr std::array<std::string_view, 6> kClasses = {"leak", "freed_at_end", "cache", "library", "context", "held"};
+constexpr std::array<std::string_view, 7> kClasses = {"leak",    "freed_at_end", "cache", "library",
+                                                      "context", "replaced",     "held"};
 constexpr std::array<std::string_view, 8> kShapes = {"every_step", "every_few_steps", "irregular", "over_time",
                                                      "bounded",    "stopped",         "replaced",  "once"};
 constexpr std::array<std::string_view, 6> kCauses = {"none",   "graph",    "scalar",
@@ -73,6 +76,11 @@ class Writer {
       json["framework_caches"].push_back(FrameworkCacheJson(report_, cache));
     json["caches"] = Json::array();
     for (const CacheGrowth& cache : report_.caches) json["caches"].push_back(Cache(cache));
+    json["replaced"] = Json::array();
+    for (const Replaced& replaced : report_.replaced) json["replaced"].push_back(ReplacedOf(replaced));
+    json["driver_objects"] = Json::array();
+    for (const DriverObjects& objects : report_.driver_objects)
+      json["driver_objects"].push_back(DriverObjectsOf(objects));
     json["pools"] = Json::array();
     for (const PoolUse& pool : report_.pools) json["pools"].push_back(Pool(pool));
     json["failures"] = Json::array();
@@ -165,6 +173,8 @@ class Writer {
     json["last_ns"] = finding.last_ns;
     if (finding.before_window != 0) json["before_window"] = finding.before_window;
     if (finding.outside_steps) json["outside_steps"] = true;
+    if (finding.replaces.blocks != 0)
+      json["replaces"] = {{"blocks", finding.replaces.blocks}, {"bytes", finding.replaces.bytes}};
     json["line_allocations"] = finding.line_allocations;
     json["line_frees"] = finding.line_frees;
     json["freed_at_exit"] = finding.freed_at_exit;
@@ -198,6 +208,40 @@ class Writer {
     return json;
   }
 
+  static Json Parts(const std::vector<PartBytes>& parts, const char* key) {
+    Json json = Json::array();
+    for (const PartBytes& part : parts)
+      json.push_back({{key, part.kind}, {"name", part.name}, {"bytes", part.bytes}, {"blocks", part.blocks}});
+    return json;
+  }
+
+  Json ReplacedOf(const Replaced& replaced) const {
+    Json json = {{"scope", ScopeOf(replaced.scope)},
+                 {"peak_bytes", replaced.peak_bytes},
+                 {"saving_bytes", replaced.saving_bytes},
+                 {"lines", Json::array()}};
+    for (const Replacement& line : replaced.lines) {
+      Json entry = {{"line", LineOf(line.line)},
+                    {"times", line.times},
+                    {"old_bytes", line.old_bytes},
+                    {"old_blocks", line.old_blocks},
+                    {"saving_bytes", line.saving_bytes}};
+      if (line.caller != 0) entry["caller"] = LineOf(line.caller);
+      json["lines"].push_back(std::move(entry));
+    }
+    AddAdvice(json, AdviceFor(replaced));
+    return json;
+  }
+
+  static Json DriverObjectsOf(const DriverObjects& objects) {
+    Json json = {{"kind", objects.kind},
+                 {"created", objects.created},
+                 {"destroyed", objects.destroyed},
+                 {"piling_up", objects.piling_up}};
+    AddAdvice(json, AdviceFor(objects));
+    return json;
+  }
+
   static Json CacheShare(const LineBytes& cache) { return {{"bytes", cache.bytes}, {"blocks", cache.blocks}}; }
 
   Json Memory(const ScopeTotals& totals) const {
@@ -215,9 +259,12 @@ class Writer {
                     {"step", report_.steps.StepOf(totals.peak_ns)},
                     {"basis", Word(kPeakBases, totals.basis)},
                     {"composed_bytes", totals.composed_bytes},
-                    {"by_line", Shares(totals.peak_by_line)}};
+                    {"by_line", Shares(totals.peak_by_line)},
+                    {"by_library", Parts(totals.peak_by_library, "kind")},
+                    {"by_lifetime", Parts(totals.peak_by_lifetime, "lifetime")}};
     if (totals.peak_cache.blocks != 0) json["peak"]["framework_cache"] = CacheShare(totals.peak_cache);
     if (totals.live_cache.blocks != 0) json["live_framework_cache"] = CacheShare(totals.live_cache);
+    if (totals.powers_of_two.blocks != 0) json["powers_of_two"] = CacheShare(totals.powers_of_two);
     json["allocations"] = totals.allocations;
     json["frees"] = totals.frees;
     json["allocated_bytes"] = totals.allocated_bytes;
@@ -230,12 +277,9 @@ class Writer {
   }
 
   static Json Kind(const KindUse& use) {
-    return {{"kind", ToString(use.kind)},
-            {"blocks", use.blocks},
-            {"peak_bytes", use.peak_bytes},
-            {"live_blocks", use.live_blocks},
-            {"live_bytes", use.live_bytes},
-            {"live_blocks_without_size", use.live_blocks_without_size}};
+    return {{"kind", ToString(use.kind)},   {"blocks", use.blocks},
+            {"peak_bytes", use.peak_bytes}, {"live_blocks", use.live_blocks},
+            {"live_bytes", use.live_bytes}, {"live_blocks_without_size", use.live_blocks_without_size}};
   }
 
   static Json Segments(const FrameworkSegments& segments) {

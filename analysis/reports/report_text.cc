@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/reports/advice.h"
+#include "analysis/reports/driver_objects_text.h"
 #include "analysis/reports/finding_text.h"
 #include "analysis/reports/framework_text.h"
 #include "analysis/reports/ran_out_text.h"
@@ -29,15 +30,13 @@ std::string SignalName(std::uint32_t number) {
     int number;
     const char* name;
   };
-  static constexpr Named kNames[] = {{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},
-                                     {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},
-                                     {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"},
-                                     {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
-                                     {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
-                                     {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"}};
+  static constexpr Named kNames[] = {
+      {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"},
+      {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"}, {SIGUSR1, "SIGUSR1"},
+      {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"}, {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"},
+      {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"}};
   for (const Named& named : kNames) {
-    if (static_cast<std::uint32_t>(named.number) == number)
-      return named.name + (" (" + std::to_string(number) + ")");
+    if (static_cast<std::uint32_t>(named.number) == number) return named.name + (" (" + std::to_string(number) + ")");
   }
   return "signal " + std::to_string(number);
 }
@@ -63,6 +62,7 @@ class Renderer {
     for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Cache(cache);
     findings_.Others();
     Kinds();
+    WriteDriverObjects(report_, canvas_);
     for (const PoolUse& pool : report_.pools) Pool(pool);
     NotObservedList();
   }
@@ -81,10 +81,9 @@ class Renderer {
     canvas_.Section("RUN");
     if (snapshot_.recorder == "pytorch") return RecordedByPyTorch();
     canvas_.Field("command", command);
-    canvas_.Field("process",
-                  std::to_string(process.pid) + " on " + process.host + ", " + HumanTime(process.duration_ns) + ", " +
-                      EndPhrase() +
-                      (snapshot_.cuheap_version.empty() ? "" : "; cuheap " + snapshot_.cuheap_version));
+    canvas_.Field("process", std::to_string(process.pid) + " on " + process.host + ", " +
+                                 HumanTime(process.duration_ns) + ", " + EndPhrase() +
+                                 (snapshot_.cuheap_version.empty() ? "" : "; cuheap " + snapshot_.cuheap_version));
     for (const Device& device : snapshot_.devices) {
       canvas_.Field("device " + std::to_string(device.ordinal),
                     device.name + ", " + HumanBytes(static_cast<double>(device.total_bytes)) +
@@ -123,7 +122,8 @@ class Renderer {
         line == 0 ? "the program" : ShowLine(report_, report_.lines.line(line), 48, canvas_.utf8());
     switch (steps.source) {
       case StepSource::kMarks:
-        return count + ", marked by cuheap_step()";
+        return count + (snapshot_.recorder == "pytorch" ? ", marked by the recording's annotations"
+                                                        : ", marked by cuheap_step()");
       case StepSource::kOptimizer:
         return count + ", by optimizer.step" + (line == 0 ? "" : " at " + where);
       case StepSource::kGradients:
@@ -162,6 +162,13 @@ class Renderer {
       const std::string line = Sparkline(totals.curve, canvas_.width() - 20);
       if (!line.empty()) canvas_.Field("over time", line);
     }
+    if (2 * totals.powers_of_two.bytes > totals.peak_bytes) {
+      canvas_.Paragraph(
+          Plural(totals.powers_of_two.blocks, "block") + " of " +
+          HumanBytes(static_cast<double>(totals.powers_of_two.bytes)) +
+          " in all are exactly a power of two: perhaps a caching allocator rounded them up (PyTorch's does "
+          "with pinned memory). What was asked of it is not seen.");
+    }
     if (snapshot_.completeness.live_dropped != 0)
       canvas_.Paragraph("The journal had no room for some blocks: the peak was at least this.");
     if (totals.basis == PeakBasis::kOutsideWindow) {
@@ -174,7 +181,27 @@ class Renderer {
                         Percent(static_cast<double>(totals.composed_bytes) / static_cast<double>(totals.peak_bytes)) +
                         " are known by line.");
     }
-    LineRows(totals);
+    switch (canvas_.peak_by()) {
+      case PeakBy::kLine:
+        return LineRows(totals);
+      case PeakBy::kLibrary:
+        return PartRows(totals, totals.peak_by_library, "library, package or program that is charged, at the peak");
+      case PeakBy::kLifetime:
+        return PartRows(totals, totals.peak_by_lifetime, "how long it lives, at the peak");
+    }
+  }
+
+  void PartRows(const ScopeTotals& totals, const std::vector<PartBytes>& parts, std::string_view heading) {
+    if (parts.empty() && totals.peak_cache.blocks == 0) return;
+    canvas_.Line();
+    canvas_.Dim("      bytes    share   blocks  " + std::string(heading));
+    if (totals.peak_cache.blocks != 0) Row(totals.peak_cache, totals.peak_bytes, "PyTorch's cache, see there");
+    for (const PartBytes& part : parts) {
+      LineBytes row;
+      row.bytes = part.bytes;
+      row.blocks = part.blocks;
+      Row(row, totals.peak_bytes, Clip(part.name, canvas_.width() - 32, canvas_.utf8()));
+    }
   }
 
   void LineRows(const ScopeTotals& totals) {
@@ -400,8 +427,9 @@ std::string SummaryWithoutLeaks(const Report& report) {
     if (const std::string cause = FirstCauseText(report); !cause.empty()) text = cause + "; no line leaks";
     if (report.unobserved_tensors()) text += " in what was observed (tensors inside PyTorch's cache were not)";
   }
-  const std::string piled = PiledUpText(report);
-  return text + (piled.empty() ? "" : "; " + piled);
+  for (const std::string& piled : {PiledUpText(report), PiledUpObjectsText(report)})
+    text += piled.empty() ? "" : "; " + piled;
+  return text;
 }
 
 }  // namespace
@@ -459,8 +487,7 @@ std::string RenderSummary(const Report& report, const TextOptions& options) {
   }
   for (const NotObserved& entry : report.not_observed) {
     if (entry.kind != ObservationKind::kLoss || entry.code == "running" || entry.code == "killed" ||
-        entry.code == "quit" ||
-        entry.code == "end_unknown")
+        entry.code == "quit" || entry.code == "end_unknown")
       continue;
     text += "\nincomplete: " + entry.text;
     break;

@@ -3,6 +3,7 @@
 #define CUHEAP_ANALYSIS_REPORTS_REPORT_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "analysis/reports/report.h"
@@ -10,12 +11,16 @@
 
 namespace cuheap::analysis {
 
+// What the table of the peak is of.
+enum class PeakBy : std::uint8_t { kLine, kLibrary, kLifetime };
+
 struct TextOptions {
-  std::size_t width = 100;        // columns; 80 to 160 are used
-  std::size_t top = 10;           // rows of every table; the rest is summed up in one row
-  bool color = false;             // ANSI colours
-  bool utf8 = true;               // sparkline and ellipsis
-  bool stacks = true;             // of the findings
+  std::size_t width = 100;  // columns; 80 to 160 are used
+  std::size_t top = 10;     // rows of every table; the rest is summed up in one row
+  bool color = false;       // ANSI colours
+  bool utf8 = true;         // sparkline and ellipsis
+  bool stacks = true;       // of the findings
+  PeakBy peak_by = PeakBy::kLine;
   SourceLines* source = nullptr;  // lines of the program's source are shown from here; null: none are
 };
 

@@ -35,6 +35,7 @@ class TextCanvas {
   std::size_t top() const { return options_.top; }
   bool utf8() const { return options_.utf8; }
   bool stacks() const { return options_.stacks; }
+  PeakBy peak_by() const { return options_.peak_by; }
   SourceLines* source() const { return options_.source; }
   std::string Take() { return std::move(text_); }
 

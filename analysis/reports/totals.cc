@@ -98,8 +98,8 @@ class CurveMaker {
 
 class ScopeMeter {
  public:
-  ScopeMeter(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines)
-      : snapshot_(snapshot), blocks_(blocks), lines_(lines) {
+  ScopeMeter(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines, const PeakWitness& witness)
+      : snapshot_(snapshot), blocks_(blocks), lines_(lines), witness_(witness) {
     for (const Block& block : blocks.program) {
       if (block.is_tensor()) devices_with_tensors_.insert(block.device);
     }
@@ -205,6 +205,7 @@ class ScopeMeter {
     totals.peak_blocks = blocks.size();
     TakeCacheOut(totals.scope, blocks, totals.peak_cache);
     totals.peak_by_line = ByLine(blocks, lines_);
+    if (witness_) witness_(blocks, totals);
     totals.composed_bytes = totals.peak_cache.bytes;
     for (const LineShare& line : totals.peak_by_line) totals.composed_bytes += line.bytes;
   }
@@ -212,6 +213,7 @@ class ScopeMeter {
   const Snapshot& snapshot_;
   const Blocks& blocks_;
   const LineTable& lines_;
+  const PeakWitness& witness_;
   std::set<std::uint32_t> devices_with_tensors_;
 };
 
@@ -222,7 +224,8 @@ bool InScope(const Scope& scope, const Block& block) {
   return (scope.tensors ? block.is_tensor() : Blocks::OnDevice(block.kind)) && block.device == scope.device;
 }
 
-std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines) {
+std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines,
+                                       const PeakWitness& witness) {
   std::set<Scope> scopes;
   for (const Device& device : snapshot.devices) scopes.insert({false, device.ordinal});
   for (const Block& block : blocks.program) {
@@ -231,7 +234,7 @@ std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& b
     if (block.is_tensor()) scopes.insert({false, block.device, true});
   }
   std::vector<ScopeTotals> result;
-  ScopeMeter meter(snapshot, blocks, lines);
+  ScopeMeter meter(snapshot, blocks, lines, witness);
   result.reserve(scopes.size());
   for (const Scope& scope : scopes) result.push_back(meter.Measure(scope));  // false < true: devices come first
   return result;

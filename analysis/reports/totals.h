@@ -4,7 +4,9 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/reports/blocks.h"
@@ -32,6 +34,13 @@ struct LineShare : LineBytes {
   std::vector<LineBytes> callers;  // if more than one line calls this one (a wrapper): who, most bytes first
 };
 
+// A share of the peak that is no line's: a library, a lifetime.
+struct PartBytes {
+  std::string_view kind;  // a word of the JSON format; lives for ever
+  std::string name;
+  std::uint64_t bytes = 0, blocks = 0;
+};
+
 struct CurvePoint {
   std::int64_t time_ns = 0;
   std::uint64_t bytes = 0;  // the most that was live from this point's time to the next point's
@@ -56,6 +65,11 @@ struct ScopeTotals {
   std::uint64_t composed_bytes = 0;     // what peak_by_line adds up to
   std::vector<LineShare> peak_by_line;  // most bytes first, then by name of the line
   std::vector<LineShare> live_by_line;
+  std::vector<PartBytes> peak_by_library;   // most bytes first
+  std::vector<PartBytes> peak_by_lifetime;  // longest first
+  // Of the host, at the peak: large blocks of exactly a power of two, as caching allocators round pinned memory up to
+  // (PyTorch's does). What was asked of those is not seen, so this is a hint.
+  LineBytes powers_of_two;
   // Of a device whose tensors have a scope of their own: the cache's segments, which are in no line's share.
   LineBytes peak_cache, live_cache;
   std::vector<CurvePoint> curve;                                  // at most kCurvePoints, see ActiveSpan
@@ -63,8 +77,12 @@ struct ScopeTotals {
 };
 inline constexpr std::size_t kCurvePoints = 240;
 
+// Is shown the blocks that were live at a scope's peak, where they are known.
+using PeakWitness = std::function<void(const std::vector<const Block*>& at_peak, ScopeTotals& totals)>;
+
 // One entry for every device the process used and one for the host if it pinned memory; devices first, by ordinal.
-std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines);
+std::vector<ScopeTotals> MeasureTotals(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines,
+                                       const PeakWitness& witness = {});
 
 }  // namespace cuheap::analysis
 

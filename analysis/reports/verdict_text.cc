@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/reports/driver_objects_text.h"
 #include "analysis/reports/finding_text.h"
 #include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
@@ -68,7 +69,10 @@ VerdictWords NoLeaks(const Report& report) {
     if (!gone && !told_as_tensors) held += finding.bytes;
   }
   if (held != 0)
-    Join(text, Human(held) + (AnyFreedAtExit(report, LeakClass::kHeld) ? " held to the end" : " never freed") +
+    Join(text, Human(held) +
+                   (AnyFreedAtExit(report, LeakClass::kHeld) || AnyFreedAtExit(report, LeakClass::kReplaced)
+                        ? " held to the end"
+                        : " never freed") +
                    ", but not growing");
   const std::uint64_t with_context = report.bytes_of(LeakClass::kContext);
   if (with_context != 0) Join(text, Human(with_context) + " went with their contexts");
@@ -78,7 +82,9 @@ VerdictWords NoLeaks(const Report& report) {
     if (!report.unobserved_tensors()) text = "in what was observed: " + text;
     Join(text, "some calls went past cuheap (see NOT OBSERVED)");
   }
-  const bool good = piled.empty() && !report.unobserved_tensors() && !report.unseen();
+  const std::string objects = PiledUpObjectsText(report);
+  Join(text, objects);
+  const bool good = piled.empty() && objects.empty() && !report.unobserved_tensors() && !report.unseen();
   return {"NO LEAKS", text, good ? TextColor::kGood : TextColor::kWarn};
 }
 

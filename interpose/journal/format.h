@@ -93,6 +93,10 @@ enum class Counter : std::uint32_t {
   kTensorTotalsDiffer,       // reports whose total of bytes handed out was not ours (DeviceRecord::tensor_live_bytes)
   kFrameworkReservedDiffer,  // reports whose total of bytes held from the driver was not ours (framework_held_bytes)
   kFrameworkOutOfMemory,     // out-of-memory errors that a framework reported of its own
+  kEventsCreated,            // CUDA events, the program's and its libraries': created or opened from another process
+  kEventsDestroyed,          // ... destroyed by a call of theirs (others go with their context)
+  kStreamsCreated,           // CUDA streams, likewise
+  kStreamsDestroyed,
   kCount = 32,               // room, so that new counters do not move what follows
 };
 

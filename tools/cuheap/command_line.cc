@@ -350,6 +350,11 @@ class Parser {
                              "Write the report as one HTML page that needs no other file and no network; - is standard "
                              "output")
                 ->type_name("FILE");
+    report_
+        ->add_option("--by", by_,
+                     "What the table of the peak is of: line; library (CUDA library, package or program); lifetime "
+                     "(the whole run, across steps, within a step, ...). Default: line")
+        ->type_name("WHAT");
     report_->add_flag("--no-stacks", no_stacks_, "Leave out the findings' stacks");
     report_->add_flag("--no-source", no_source_, "Show no lines of the program's source, and guess nothing from them");
     report_
@@ -454,6 +459,12 @@ class Parser {
     if (html_->count() != 0 && report.html.empty())
       return Error("--html: name the page, as in --html report.html", "report");
     if (report.json && !report.html.empty()) return Error("--json and --html: use one of them", "report");
+    if (by_ == "library")
+      report.peak_by = analysis::PeakBy::kLibrary;
+    else if (by_ == "lifetime")
+      report.peak_by = analysis::PeakBy::kLifetime;
+    else if (!by_.empty() && by_ != "line")
+      return Error("--by: use line, library or lifetime, not '" + by_ + "'", "report");
     if (const std::string problem = display_.Read(&report.display); !problem.empty()) return Error(problem, "report");
     return report;
   }
@@ -471,7 +482,7 @@ class Parser {
   CLI::Option *simulate_ = nullptr, *html_ = nullptr;
   bool observe_ = false, pool_ = false, no_stacks_ = false, no_source_ = false;
   std::map<std::string, std::string> library_values_;
-  std::string model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;
+  std::string by_, model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;
 };
 
 }  // namespace

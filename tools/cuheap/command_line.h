@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "analysis/reports/report_text.h"
 #include "tools/cuheap/diff_arguments.h"
 #include "tools/cuheap/display_options.h"
 #include "tools/cuheap/export_arguments.h"
@@ -31,6 +32,7 @@ struct ReportOptions {
   std::string html;  // --html: the page's name; "-" is standard output; empty: none
   bool stacks = true;
   bool source = true;
+  analysis::PeakBy peak_by = analysis::PeakBy::kLine;
   Display display;
   std::vector<std::string> ignore;
 };

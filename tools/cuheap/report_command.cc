@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 analysis::TextOptions TextOptionsIn(const ReportOptions& options) {
   analysis::TextOptions text = TextOptionsFor(options.display);
   text.stacks = options.stacks;
+  text.peak_by = options.peak_by;
   return text;
 }
 

@@ -54,7 +54,7 @@ _cuheap() {
         --pack --stream-pool --fill --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices
         --simulate-memory --simulate-order --simulate-seed --simulate-log --help --"
       ;;
-    report) words="--json --html --top --no-stacks --no-source --ignore --color --width --help" ;;
+    report) words="--json --html --by --top --no-stacks --no-source --ignore --color --width --help" ;;
     export) words="--format --output --at --blocks --quiet --help" ;;
     diff) words="--json --markdown --fail-on --threshold --no-source --ignore --top --color --width --help" ;;
     recover) words="--output --quiet --help" ;;
@@ -73,6 +73,7 @@ _cuheap() {
   case "$previous" in
     --stacks) words="full native off" ;;
     -f | --format) words="folded speedscope pprof chrome torch-snapshot csv ndjson" ;;
+    --by) words="line library lifetime" ;;
     --at) words="peak device-peak end leaked" ;;
     --pack | --stream-pool) words="0 1" ;;
     --free-barrier | --color) words="auto always never" ;;
