@@ -11,7 +11,7 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::size_t kMostSingleBlocks = 64;  // a map
-constexpr std::size_t kMostParts = 6'000;      // a map: more than that no screen shows
+constexpr std::size_t kMostParts = 6'000;      // a map, about: more than that no screen shows
 constexpr std::size_t kFinePart = 1'500;       // a segment's share of bytes that is still drawn by itself
 
 struct Placed {
@@ -24,13 +24,19 @@ MappedSegment Fill(SegmentOwner owner, std::uint64_t address, std::uint64_t byte
                    std::uint64_t fine) {
   MappedSegment segment{owner, address, bytes, 0, 0, {}};
   std::uint64_t at = 0;  // offset up to which parts are told
+  // Whether what comes next, if it is small, becomes one part with what came last.
+  const auto joins = [&](std::uint64_t size) {
+    return size < fine && !segment.parts.empty() && segment.parts.back().block != MappedPart::kIdle &&
+           segment.parts.back().bytes < fine;
+  };
   const auto idle = [&](std::uint64_t until) {
     if (until <= at) return;
-    // A small gap among small blocks belongs to them.
-    if (until - at < fine && !segment.parts.empty() && segment.parts.back().block == MappedPart::kSeveral)
+    if (joins(until - at)) {
+      segment.parts.back().block = MappedPart::kSeveral;
       segment.parts.back().bytes += until - at;
-    else
+    } else {
       segment.parts.push_back({at, until - at, MappedPart::kIdle, 0, 0});
+    }
     at = until;
   };
   for (const Placed& piece : placed) {
@@ -41,9 +47,7 @@ MappedSegment Fill(SegmentOwner owner, std::uint64_t address, std::uint64_t byte
     idle(begin);
     segment.used += size;
     ++segment.blocks;
-    const bool joins = size < fine && !segment.parts.empty() && segment.parts.back().block != MappedPart::kIdle &&
-                       (segment.parts.back().block == MappedPart::kSeveral || segment.parts.back().bytes < fine);
-    if (!joins) {
+    if (!joins(size)) {
       segment.parts.push_back({begin, size, piece.block, size, 1});
     } else {
       MappedPart& last = segment.parts.back();
@@ -82,7 +86,7 @@ class Drawer {
  private:
   static std::uint64_t Fine(std::uint64_t bytes, std::uint64_t all_bytes, std::size_t all_parts) {
     const std::uint64_t of_segment = bytes / kFinePart;
-    return all_parts <= kMostParts ? 0 : std::max(of_segment, all_bytes / kMostParts);
+    return all_parts <= kMostParts ? 0 : std::max(of_segment, 2 * all_bytes / kMostParts);
   }
 
   void Caches(AddressMap& map, std::uint64_t position) const {

@@ -1,28 +1,27 @@
 #include "analysis/html/block_categories.h"
 
-#include <array>
-#include <map>
-#include <string_view>
-
-#include "analysis/reports/kinds.h"
+#include "analysis/reports/categories.h"
+#include "analysis/reports/framework_frames.h"
+#include "analysis/reports/steps.h"
 
 namespace cuheap::analysis {
 
 BlockCategories CategoriseBlocks(const Report& report, const Blocks& blocks) {
-  BlockCategories categories;
-  std::map<std::string, std::uint8_t> known;
-  categories.of_block.reserve(blocks.program.size());
-  for (const Block& block : blocks.program) {
-    std::string name(KindPhrase(block.kind));
-    if (block.is_tensor()) name = "tensors";
-    if (block.in_framework_cache()) name = "PyTorch's cache";
-    if (const std::string& library = report.lines.LibraryOfStack(block.stack); !library.empty())
-      name = "workspace of libraries";
-    const auto [entry, fresh] = known.try_emplace(name, static_cast<std::uint8_t>(categories.names.size()));
-    if (fresh) categories.names.push_back(name);
-    categories.of_block.push_back(entry->second);
+  const Snapshot& snapshot = *report.snapshot;
+  const FrameworkStacks stacks(snapshot);
+  StepClocks clocks = FindSteps(snapshot, blocks, stacks);
+  clocks.main = report.steps;  // which may have dropped some: see RanOut
+  const Categories categories(snapshot, blocks, report.lines, stacks, clocks);
+  BlockCategories result;
+  for (std::size_t i = 0; i < kCategories; ++i) result.names.emplace_back(Name(static_cast<Category>(i)));
+  for (std::size_t i = 0; i < kCategoryRules; ++i) result.rules.emplace_back(Explain(static_cast<CategoryRule>(i)));
+  result.of_block.reserve(blocks.program.size());
+  result.rule_of_block.reserve(blocks.program.size());
+  for (const Categorised& categorised : categories.all()) {
+    result.of_block.push_back(static_cast<std::uint8_t>(categorised.category));
+    result.rule_of_block.push_back(static_cast<std::uint8_t>(categorised.rule));
   }
-  return categories;
+  return result;
 }
 
 }  // namespace cuheap::analysis

@@ -1,4 +1,4 @@
-// By what the page tells blocks apart in colours and tables.
+// The categories of reports/categories.h as the page needs them.
 #ifndef CUHEAP_ANALYSIS_HTML_BLOCK_CATEGORIES_H_
 #define CUHEAP_ANALYSIS_HTML_BLOCK_CATEGORIES_H_
 
@@ -12,8 +12,9 @@
 namespace cuheap::analysis {
 
 struct BlockCategories {
-  std::vector<std::uint8_t> of_block;  // of every block of blocks.program: index into names
-  std::vector<std::string> names;
+  std::vector<std::uint8_t> of_block;       // of every block of blocks.program: index into names
+  std::vector<std::uint8_t> rule_of_block;  // ... into rules
+  std::vector<std::string> names, rules;    // rules: a sentence each
 };
 
 BlockCategories CategoriseBlocks(const Report& report, const Blocks& blocks);

@@ -36,9 +36,12 @@ class Place {
     Group();
     Measure();
     MergeSmallGroups();
-    for (std::size_t pieces = limits_.instants;; pieces /= 2) {
+    for (std::size_t pieces = limits_.instants;;) {
       TakeSamples(pieces);
-      if (Record() <= limits_.changes || pieces <= kFewestInstants) break;
+      const std::size_t changes = Record();
+      if (changes <= limits_.changes || pieces <= kFewestInstants) break;
+      // They grow with the pieces, but a little slower.
+      pieces = std::max(kFewestInstants, std::min(pieces * limits_.changes / changes, pieces * 7 / 8));
     }
     Name();
     return std::move(history_);

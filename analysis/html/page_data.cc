@@ -231,7 +231,8 @@ class Writer {
   Json BlockColumns() {
     Json address = Json::array(), bytes = Json::array(), allocated = Json::array(), lifetime = Json::array(),
          stack = Json::array(), category = Json::array(), kind = Json::array(), place = Json::array(),
-         thread = Json::array(), finding = Json::array(), stream = Json::array(), step = Json::array();
+         thread = Json::array(), finding = Json::array(), stream = Json::array(), step = Json::array(),
+         rule = Json::array();
     std::map<AllocationKind, std::uint32_t> kinds;
     Json kind_names = Json::array();
     std::map<std::uint64_t, std::uint32_t> streams;
@@ -248,6 +249,7 @@ class Writer {
       lifetime.push_back(!freed ? Json() : Json(block.freed_ns - (known ? block.allocated_ns : 0)));
       stack.push_back(stacks_.Stack(block.stack));
       category.push_back(categories_.of_block[listed.block]);
+      rule.push_back(categories_.rule_of_block[listed.block]);
       const auto [kind_entry, new_kind] = kinds.try_emplace(block.kind, static_cast<std::uint32_t>(kinds.size()));
       if (new_kind) kind_names.push_back(ToString(block.kind));
       kind.push_back(kind_entry->second);
@@ -266,22 +268,25 @@ class Writer {
       if (!info.name.empty()) name.append(" ").append(Printable(info.name));
       threads.push_back(std::move(name));
     }
-    return {{"all", list_.all},
-            {"address", address},
-            {"bytes", bytes},
-            {"allocated", allocated},
-            {"lifetime", lifetime},
-            {"stack", stack},
-            {"category", category},
-            {"kind", kind},
-            {"stream", stream},
-            {"place", place},
-            {"thread", thread},
-            {"finding", finding},
-            {"step", step},
-            {"kind_names", kind_names},
-            {"stream_names", stream_names},
-            {"thread_names", threads}};
+    Json json = {{"all", list_.all}};
+    json["address"] = std::move(address);
+    json["bytes"] = std::move(bytes);
+    json["allocated"] = std::move(allocated);
+    json["lifetime"] = std::move(lifetime);
+    json["stack"] = std::move(stack);
+    json["category"] = std::move(category);
+    json["rule"] = std::move(rule);
+    json["kind"] = std::move(kind);
+    json["stream"] = std::move(stream);
+    json["place"] = std::move(place);
+    json["thread"] = std::move(thread);
+    json["finding"] = std::move(finding);
+    json["step"] = std::move(step);
+    json["kind_names"] = std::move(kind_names);
+    json["stream_names"] = std::move(stream_names);
+    json["thread_names"] = std::move(threads);
+    json["rule_names"] = categories_.rules;
+    return json;
   }
 
   int PlaceIndex(const Block& block) const {

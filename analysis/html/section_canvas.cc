@@ -3,7 +3,7 @@
 namespace cuheap::analysis {
 namespace {
 
-constexpr std::size_t kNeverCut = 4000;  // columns: longer names are cut on the page, too
+constexpr std::size_t kColumns = 160;  // that tables and names are made for; sentences have any length
 
 std::string_view WithoutIndent(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' ');
@@ -12,7 +12,7 @@ std::string_view WithoutIndent(std::string_view text) {
 
 }  // namespace
 
-SectionCanvas::SectionCanvas(const TextOptions& options) : TextCanvas(options, kNeverCut) {}
+SectionCanvas::SectionCanvas(const TextOptions& options) : TextCanvas(options, kColumns) {}
 
 void SectionCanvas::Add(EntryStyle style, std::string_view text) {
   sections_.back().entries.push_back({style, std::string(text)});
@@ -30,8 +30,11 @@ void SectionCanvas::Field(std::string_view name, std::string_view text) {
   sections_.back().entries.back().name = std::string(name);
 }
 
-// Tables keep their columns.
-void SectionCanvas::Line(std::string_view text) { Add(text.empty() ? EntryStyle::kGap : EntryStyle::kLine, text); }
+// Tables keep their columns. Curves of block characters are left out: the page draws them.
+void SectionCanvas::Line(std::string_view text) {
+  if (WithoutIndent(text).starts_with("\xE2\x96")) return;
+  Add(text.empty() ? EntryStyle::kGap : EntryStyle::kLine, text);
+}
 void SectionCanvas::Dim(std::string_view text) { Add(EntryStyle::kDim, text); }
 void SectionCanvas::Strong(std::string_view text) { Add(EntryStyle::kStrong, WithoutIndent(text)); }
 void SectionCanvas::Paragraph(std::string_view text) { Add(EntryStyle::kParagraph, WithoutIndent(text)); }

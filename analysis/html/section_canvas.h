@@ -30,7 +30,7 @@ struct ReportSection {
 
 class SectionCanvas final : public TextCanvas {
  public:
-  // Lines are never cut; options.width and color have no effect.
+  // options.width and color have no effect.
   explicit SectionCanvas(const TextOptions& options);
 
   void Verdict(std::string_view word, std::string_view text, TextColor color) override;

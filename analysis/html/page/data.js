@@ -81,7 +81,7 @@ const blocks = (() => {
       line: data.stacks.line[stack], category: columns.category[row], kind: columns.kind_names[columns.kind[row]],
       stream: columns.stream_names[columns.stream[row]], place: columns.place[row],
       thread: columns.thread_names[columns.thread[row]] ?? 'not known', finding: columns.finding[row],
-      step: columns.step[row], rule: columns.rule ? columns.rule_names[columns.rule[row]] : '',
+      step: columns.step[row], rule: columns.rule_names[columns.rule[row]],
     };
   });
 })();

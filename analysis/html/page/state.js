@@ -1,9 +1,19 @@
 // What the reader looks at: a place, an instant of it, and which blocks. Views subscribe and draw themselves anew.
 const listeners = [];
+
+// Categories tell little where nearly all is one.
+function usefulColors() {
+  if (places.length === 0) return 'category';
+  const held = new Map(), [place] = places;
+  for (const group of place.groups)
+    if (group.part !== PART.idleCache) held.set(group.category, (held.get(group.category) ?? 0) + group.bytes[place.peak]);
+  return Math.max(...held.values()) > 0.95 * place.used[place.peak] ? 'line' : 'category';
+}
+
 const state = {
   place: 0,
   instant: places.length > 0 ? places[0].peak : 0,
-  by: data.categories.length > 1 ? 'category' : 'line',  // what colours mean: category, line or origin
+  by: usefulColors(),  // what colours mean: category, line or origin
   filter: null,  // of the table of blocks: {label, test(block), total} or null
 };
 
