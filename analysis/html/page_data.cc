@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/html/address_map.h"
 #include "analysis/html/block_categories.h"
 #include "analysis/html/line_rows.h"
 #include "analysis/html/listed_blocks.h"
 #include "analysis/html/memory_history.h"
 #include "analysis/html/page_stacks.h"
 #include "analysis/html/section_canvas.h"
+#include "analysis/html/segment_map.h"
 #include "analysis/printable.h"
 #include "analysis/reports/finding_text.h"
 #include "analysis/reports/kinds.h"
@@ -98,7 +98,7 @@ class Writer {
     json["line_rows"] = LineColumns();
     json["blocks"] = BlockColumns();
     json["maps"] = Json::array();
-    for (const AddressMap& map : DrawAddressMaps(report_, blocks_, histories_)) json["maps"].push_back(MapOf(map));
+    for (const SegmentMap& map : DrawSegmentMaps(report_, blocks_, histories_)) json["maps"].push_back(MapOf(map));
     json["not_observed"] = Json::array();
     for (const NotObserved& entry : report_.not_observed)
       json["not_observed"].push_back({entry.kind <= ObservationKind::kUnseen ? 1 : 0, entry.text});
@@ -298,7 +298,7 @@ class Writer {
     return -1;  // of somebody else
   }
 
-  Json MapOf(const AddressMap& map) {
+  Json MapOf(const SegmentMap& map) {
     Json segments = Json::array();
     for (const MappedSegment& segment : map.segments) {
       // Five numbers a part: bytes; what it is (-1 idle, -2 several, else the stack); category; row in the list of

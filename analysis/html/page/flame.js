@@ -35,7 +35,7 @@ function addTo(node, bytes, group) {
 }
 
 function pathOf(group, yours) {
-  if (group.part === PART.idleCache) return [{key: 'idle', name: 'PyTorch’s cache, in no tensor', where: '', own: false}];
+  if (group.part === PART.idleCache) return [{key: 'idle', name: 'idle in PyTorch’s cache', where: '', own: false}];
   if (group.part === PART.otherStacks) return [{key: 'other', name: 'other stacks, each small', where: '', own: false}];
   const frames = framesOf(group.stack).map((frame) => ({
     key: frame, name: frameFunction(frame), where: framePlace(frame), own: data.frames.origin[frame] === 0}));

@@ -1,17 +1,10 @@
 // Colours that people with any colour vision can tell apart (after Okabe and Ito), as variables of the style sheet:
 // they differ between light and dark. Neighbours are parted by a line besides.
-const FIXED_COLORS = {
-  'parameters': 0, 'optimizer state': 1, 'gradients': 2, 'activations': 3, 'inputs': 4, 'temporaries': 5,
-  'communication': 6, 'workspace': 7, 'other': 8,
-};
-const SERIES_COLORS = 9;  // --series-0 to --series-8; the last is grey: "other"
+const SERIES_COLORS = 9;  // --series-0 to --series-8, one a category; the last is grey: "other"
 
 const seriesColor = (index) => `var(--series-${index % SERIES_COLORS})`;
 
-function categoryColor(category) {
-  const fixed = FIXED_COLORS[data.categories[category]];
-  return seriesColor(fixed === undefined ? category % (SERIES_COLORS - 1) : fixed);
-}
+const categoryColor = seriesColor;
 const originColor = (origin) => `var(--origin-${origin})`;
 
 // The lines of a place that have colours of their own: those that hold most at its peak.

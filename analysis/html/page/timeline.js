@@ -17,8 +17,8 @@ function seriesOf(place, by) {
   }
   let list = [...sums.values()];
   for (const sum of list) for (const bytes of sum.bytes) sum.most = Math.max(sum.most, bytes);
-  if (by === 'category' && list.every(({key}) => data.categories[key] in FIXED_COLORS))
-    list.sort((a, b) => FIXED_COLORS[data.categories[a.key]] - FIXED_COLORS[data.categories[b.key]]);
+  // Categories are in an order already: what stays longest lies at the bottom.
+  if (by === 'category') list.sort((a, b) => a.key - b.key);
   else
     list.sort((a, b) => b.bytes[place.peak] - a.bytes[place.peak] || b.most - a.most || a.key - b.key);
   const isRest = ({key}) => key < 0 || (by === 'line' && lineColor(place, key) === seriesColor(SERIES_COLORS - 1));
@@ -26,7 +26,7 @@ function seriesOf(place, by) {
   list = list.filter((sum) => !isRest(sum));
   const series = list.map(({key, bytes}) => describeSeries(place, by, key, bytes));
   if (rest.length > 0) series.push(restSeries(place, rest, new Set(list.map(({key}) => key)), by));
-  if (idle) series.push({name: 'PyTorch’s cache, in no tensor', bytes: idle.bytes, color: 'var(--idle)', idle: true});
+  if (idle) series.push({name: 'idle in PyTorch’s cache', bytes: idle.bytes, color: 'var(--idle)', idle: true});
   return series.filter(({bytes}) => bytes.some((value) => value > 0));
 }
 

@@ -100,15 +100,18 @@ function drawCapacity(svg, place, scales, width) {
 
 // Names of the great moments above the areas; those that would overlap are left out (the buttons have them all).
 function drawNamed(svg, place, view, scales, width) {
-  let free = CHART.left;
-  for (const {name, instant} of place.named) {
+  const taken = [];
+  const rank = ({name}) => (name.startsWith('refused') ? 0 : name === 'peak' ? 1 : 2);
+  for (const {name, instant} of [...place.named].sort((a, b) => rank(a) - rank(b))) {
     if (instant < view.from || instant > view.to) continue;
     const x = scales.at(instant);
     svg.append(element('svg:line', {class: 'named', x1: x, x2: x, y1: CHART.top, y2: CHART.height - CHART.bottom}));
-    const room = name.length * 6.2 + 8, flip = x + room > width - CHART.right;
-    const begin = flip ? x - room : x;
-    if (begin < free) continue;
-    free = begin + room;
+    const room = name.length * 6.6 + 8;
+    const spot = [x, x - room].find((begin) => begin >= CHART.left && begin + room <= width - CHART.right + 8 &&
+                                               taken.every(([from, to]) => begin >= to || begin + room <= from));
+    if (spot === undefined) continue;
+    const flip = spot < x;
+    taken.push([spot, spot + room]);
     svg.append(element('svg:text', {class: 'name', x: flip ? x - 4 : x + 4, y: CHART.top - 3, 'text-anchor': flip ? 'end' : 'start'}, name));
   }
 }

@@ -112,6 +112,22 @@ function findingCard(kind, entries, finding) {
   return card;
 }
 
+// Any other section that says what to do is worth a card: fragmentation, what would help, ...
+const isAdvised = ({title, entries}) => !SHOWN_ABOVE.has(title) && entries.some(([style]) => style === 'advice');
+
+// What is advised, with the figures before and after it; the rest of the section is folded away.
+function adviceCard({title, text, entries}) {
+  const told = entries.filter(([style], index) => {
+    const near = (offset) => entries[index + offset] && entries[index + offset][0];
+    return style === 'advice' || (style === 'line' && near(1) === 'advice') || (style === 'detail' && near(-1) === 'advice');
+  });
+  const name = title[0] + title.slice(1).toLowerCase().replace('pytorch', 'PyTorch');
+  return element('article', {class: 'card advised', tabindex: '-1'},
+                 element('h3', {}, element('span', {class: 'kind'}, name), element('span', {}, text)),
+                 told.map(entryNode),
+                 told.length < entries.length ? element('details', {}, element('summary', {}, 'All of it'), sectionBody(entries)) : '');
+}
+
 function showFinding(index) {
   const finding = data.findings[index];
   showBlocks(`${finding.class}: ${lineText(finding.line)}`, (block) => block.finding === index,
@@ -128,9 +144,11 @@ function buildFindings(section) {
     const numbered = /^\d+\s/.test(entries[0][1]);
     return findingCard(numbered ? 'leak' : 'growing', entries, numbered && leak < leaks.length ? leaks[leak++].index : null);
   });
+  // What stopped the program comes first.
   const failures = data.sections.find(({title}) => title === 'FAILED ALLOCATIONS');
-  for (const entries of splitCards(failures ? failures.entries : [], ([style]) => style === 'line' || style === 'strong'))
-    nodes.push(findingCard('refused', entries, null));
+  const refused = splitCards(failures ? failures.entries : [], ([style, text]) => style === 'strong' || (style === 'line' && /^ {2}\S/.test(text)));
+  nodes.unshift(...refused.map((entries) => findingCard('refused', entries, null)));
+  nodes.push(...data.sections.filter(isAdvised).map(adviceCard));
   if (nodes.length === 0) return;
   section.append(element('h2', {id: 'findings-title'}, 'Findings'));
   const shown = 4;

@@ -27,7 +27,7 @@ function sectionBody(entries) {
 }
 
 function buildWords(section) {
-  const sections = data.sections.filter(({title}) => !SHOWN_ABOVE.has(title));
+  const sections = data.sections.filter((part) => !SHOWN_ABOVE.has(part.title) && !isAdvised(part));
   if (sections.length === 0) return false;
   section.append(heading('words', 'In words'), ...sections.map(({title, text, entries}) =>
       element('details', {class: 'words'}, element('summary', {}, element('b', {}, title), text ? ` ${text}` : ''), sectionBody(entries))));

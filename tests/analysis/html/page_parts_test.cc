@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "analysis/html/address_map.h"
+#include "analysis/html/segment_map.h"
 #include "analysis/html/block_categories.h"
 #include "analysis/html/line_rows.h"
 #include "analysis/html/listed_blocks.h"
@@ -33,8 +33,8 @@ class PagePartsTest : public testing::Test {
       program_.Synchronize(wait);
     }
   }
-  AddressMap MapAt(const std::string& moment) {
-    for (AddressMap& map : DrawAddressMaps(*report_, blocks_, histories_)) {
+  SegmentMap MapAt(const std::string& moment) {
+    for (SegmentMap& map : DrawSegmentMaps(*report_, blocks_, histories_)) {
       if (map.moment == moment) return std::move(map);
     }
     ADD_FAILURE() << "no map of " << moment;
@@ -104,7 +104,7 @@ TEST_F(PagePartsTest, SegmentsOfACacheHaveTensorsAndHoles) {
   program_.Tensor(kBase + 8 * kMiB, 4 * kMiB);
   program_.Free(first);
   Look();
-  const AddressMap map = MapAt("end");
+  const SegmentMap map = MapAt("end");
   ASSERT_EQ(map.segments.size(), 2u);
   const MappedSegment& segment = map.segments[0];
   EXPECT_EQ(segment.owner, SegmentOwner::kPyTorch);
@@ -126,7 +126,7 @@ TEST_F(PagePartsTest, PoolSegmentsHaveServedBlocksAndDriverBlocksStandAlone) {
   program_.Place(served, kBase + kMiB);
   program_.Malloc(line, 32 * kMiB);
   Look();
-  const AddressMap map = MapAt("end");
+  const SegmentMap map = MapAt("end");
   ASSERT_EQ(map.segments.size(), 2u);
   EXPECT_EQ(map.segments[0].owner, SegmentOwner::kPool);
   EXPECT_EQ(map.segments[0].used, kMiB);
@@ -141,7 +141,7 @@ TEST_F(PagePartsTest, VeryManySmallBlocksBecomePartsThatSaySo) {
   program_.Held(kBase, kBlocks * 512);
   for (std::uint64_t i = 0; i < kBlocks; ++i) program_.Tensor(kBase + i * 512, 512);
   Look();
-  const AddressMap map = MapAt("end");
+  const SegmentMap map = MapAt("end");
   ASSERT_EQ(map.segments.size(), 1u);
   EXPECT_LE(map.segments[0].parts.size(), 6'000u);
   EXPECT_EQ(map.segments[0].used, kBlocks * 512);

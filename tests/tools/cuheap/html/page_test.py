@@ -17,8 +17,8 @@ class Verdict(browser.BrowserTest):
         with self.opened(browser.demo_page()) as page:
             words = page.locator("#verdict h1").inner_text()
             self.assertEqual(words.split(), " ".join(text.splitlines()[0].split()).split())
-            self.assertEqual(page.locator("#findings .card").count(), report["leak_count"])
-            for card, leak in zip(page.locator("#findings .card").all(), report["leaks"]):
+            self.assertEqual(page.locator("#findings .card.leak").count(), report["leak_count"])
+            for card, leak in zip(page.locator("#findings .card.leak").all(), report["leaks"]):
                 shown = card.inner_text()
                 self.assertIn(f"{leak['line']['file'].split('/')[-1]}:{leak['line']['line']}", shown)
                 self.assertIn(f"{leak['bytes']:,} B", shown)

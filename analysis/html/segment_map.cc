@@ -1,4 +1,4 @@
-#include "analysis/html/address_map.h"
+#include "analysis/html/segment_map.h"
 
 #include <algorithm>
 #include <map>
@@ -71,8 +71,8 @@ class Drawer {
     }
   }
 
-  AddressMap Draw(const MemoryHistory& history, const NamedInstant& named) const {
-    AddressMap map;
+  SegmentMap Draw(const MemoryHistory& history, const NamedInstant& named) const {
+    SegmentMap map;
     map.device = history.device;
     map.moment = named.name;
     map.time_ns = history.time_ns[named.instant];
@@ -89,7 +89,7 @@ class Drawer {
     return all_parts <= kMostParts ? 0 : std::max(of_segment, 2 * all_bytes / kMostParts);
   }
 
-  void Caches(AddressMap& map, std::uint64_t position) const {
+  void Caches(SegmentMap& map, std::uint64_t position) const {
     const CacheState state = caches_.At(map.device, position);
     std::size_t parts = 0;
     for (const CacheSegment& segment : state.segments) parts += segment.blocks.size();
@@ -106,7 +106,7 @@ class Drawer {
     }
   }
 
-  void Pool(AddressMap& map, std::uint64_t position) const {
+  void Pool(SegmentMap& map, std::uint64_t position) const {
     std::vector<Placed> served;
     std::uint64_t all = 0;
     for (std::size_t i = 0; i < blocks_.program.size(); ++i) {
@@ -138,7 +138,7 @@ class Drawer {
   }
 
   // Blocks that are a driver's allocation each. Segments of a cache whose tensors were not observed are such.
-  void Single(AddressMap& map, std::uint64_t position, bool tensors) const {
+  void Single(SegmentMap& map, std::uint64_t position, bool tensors) const {
     std::vector<std::uint32_t> single;
     for (std::size_t i = 0; i < blocks_.program.size(); ++i) {
       const Block& block = blocks_.program[i];
@@ -173,15 +173,15 @@ class Drawer {
 
 }  // namespace
 
-std::vector<AddressMap> DrawAddressMaps(const Report& report, const Blocks& blocks,
+std::vector<SegmentMap> DrawSegmentMaps(const Report& report, const Blocks& blocks,
                                         const std::vector<MemoryHistory>& histories) {
   const FrameworkCaches caches(*report.snapshot, blocks);
   const Drawer drawer(report, blocks, caches);
-  std::vector<AddressMap> maps;
+  std::vector<SegmentMap> maps;
   for (const MemoryHistory& history : histories) {
     if (history.host) continue;
     for (const NamedInstant& named : history.named) {
-      AddressMap map = drawer.Draw(history, named);
+      SegmentMap map = drawer.Draw(history, named);
       if (!map.segments.empty()) maps.push_back(std::move(map));
     }
   }

@@ -1,6 +1,6 @@
 // Where blocks lie in the segments that hold them, at the moments that matter.
-#ifndef CUHEAP_ANALYSIS_HTML_ADDRESS_MAP_H_
-#define CUHEAP_ANALYSIS_HTML_ADDRESS_MAP_H_
+#ifndef CUHEAP_ANALYSIS_HTML_SEGMENT_MAP_H_
+#define CUHEAP_ANALYSIS_HTML_SEGMENT_MAP_H_
 
 #include <cstdint>
 #include <string>
@@ -33,7 +33,7 @@ struct MappedSegment {
   std::vector<MappedPart> parts;  // by offset, without gaps
 };
 
-struct AddressMap {
+struct SegmentMap {
   std::uint32_t device = 0;
   std::string moment;  // as the history names it
   std::int64_t time_ns = 0;
@@ -42,9 +42,9 @@ struct AddressMap {
 };
 
 // For every named instant of each device; the memory of the host has no segments.
-std::vector<AddressMap> DrawAddressMaps(const Report& report, const Blocks& blocks,
+std::vector<SegmentMap> DrawSegmentMaps(const Report& report, const Blocks& blocks,
                                         const std::vector<MemoryHistory>& histories);
 
 }  // namespace cuheap::analysis
 
-#endif  // CUHEAP_ANALYSIS_HTML_ADDRESS_MAP_H_
+#endif  // CUHEAP_ANALYSIS_HTML_SEGMENT_MAP_H_
