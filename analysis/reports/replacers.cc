@@ -41,13 +41,13 @@ std::unordered_map<const Block*, std::uint64_t> FindReplacers(const std::vector<
     auto youngest = waiting.end();
     for (auto size = waiting.lower_bound({old.kind, old.device, old.bytes});
          size != waiting.end() && size->first <= Size{old.kind, old.device, largest}; ++size) {
-      if (size->second.empty()) continue;
       if (youngest == waiting.end() || size->second.back()->allocated_at > youngest->second.back()->allocated_at)
         youngest = size;
     }
     if (youngest == waiting.end()) continue;
     result.emplace(youngest->second.back(), old.bytes);
     youngest->second.pop_back();
+    if (youngest->second.empty()) waiting.erase(youngest);
   }
   return result;
 }

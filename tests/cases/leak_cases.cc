@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/cases/math_library.h"
+
 namespace {
 
 constexpr std::size_t kKiB = 1024, kMiB = kKiB * 1024, kGiB = kMiB * 1024;
@@ -236,6 +238,23 @@ void WorkspacePerCapture() {
   }
 }
 
+void OneHandle() {
+  Check(MathLibraryCreate() == nullptr ? cudaErrorMemoryAllocation : cudaSuccess, "handle");
+  for (int call = 0; call < 100; ++call) {
+    void* output = nullptr;
+    Check(cudaMalloc(&output, kMiB), "output");
+    EndOfStep();
+    Check(cudaFree(output), "output");
+  }
+}
+
+void HandlePerCall() {
+  for (int call = 0; call < 50; ++call) {
+    Check(MathLibraryCreate() == nullptr ? cudaErrorMemoryAllocation : cudaSuccess, "handle");
+    EndOfStep();
+  }
+}
+
 // ---- Pinned memory of which a cache asked for twice what it needed. ----
 
 void PinnedPowersOfTwo() {
@@ -268,6 +287,8 @@ const std::map<std::string, std::function<void()>> kCases = {
     {"events", EventsOnly},
     {"events-destroyed", EventsDestroyed},
     {"compiled-model", CompiledModel},
+    {"one-handle", OneHandle},
+    {"handle-per-call", HandlePerCall},
     {"one-workspace", OneWorkspace},
     {"workspace-per-stream", WorkspacePerStream},
     {"workspace-per-capture", WorkspacePerCapture},

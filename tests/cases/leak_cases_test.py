@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -210,6 +211,26 @@ class Workspaces(unittest.TestCase):
         self.assertEqual((finding["bytes_per_step"], finding["bytes"]), (self.BYTES, 50 * self.BYTES))
 
 
+class Libraries(unittest.TestCase):
+    def test_a_workspace_that_a_library_keeps(self):
+        _, report = run("one-handle")
+        self.assertEqual((report["verdict"], report["leaks"]), ("no_leaks", []))
+        finding, = report["held"]
+        self.assertEqual((finding["class"], finding["shape"], finding["library"], finding["bytes"]),
+                         ("library", "once", "libcublas_stand_in.so", Workspaces.BYTES))
+        self.assertEqual(device(report)["peak"]["by_library"],
+                         [{"kind": "cuda_library", "name": "libcublas_stand_in.so", "bytes": Workspaces.BYTES, "blocks": 1},
+                          {"kind": "program", "name": "leak_cases", "bytes": MIB, "blocks": 1}])
+        self.assertIn("KEPT BY CUDA LIBRARIES  8.1 MiB", text("one-handle"))
+        self.assertIn("libcublas_stand_in.so", text("one-handle", "--by", "library"))
+
+    def test_a_handle_for_every_call(self):
+        _, report = run("handle-per-call")
+        finding, = report["leaks"]
+        self.assertEqual((finding["shape"], finding["library"], finding["bytes_per_step"]), ("every_step", "libcublas_stand_in.so", Workspaces.BYTES))
+        self.assertIn("asks once for each handle", finding["advice"])
+
+
 class Pinned(unittest.TestCase):
     def test_powers_of_two_are_a_hint(self):
         _, report = run("pinned")
@@ -221,6 +242,18 @@ class Pinned(unittest.TestCase):
         words = text("pinned")
         self.assertIn("PEAK  host memory, pinned: 48.0 GiB", words)
         self.assertIn("exactly a power of two", words)
+
+
+class Documentation(unittest.TestCase):
+    def test_the_examples_are_of_these_programs(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        source = (root / "tests" / "cases" / "leak_cases.cc").read_text().splitlines()
+        shown = re.findall(r"leak_cases\.cc:(\d+)  (\w+)", (root / "docs" / "reports.md").read_text())
+        self.assertGreater(len(shown), 5)
+        for number, name in shown:
+            heads = [match.group(1) for line in source[:int(number)] if (match := re.match(r"\w[^(]*?(\w+)\(.*\) \{", line))]
+            self.assertEqual(heads[-1], name, f"line {number}")
+            self.assertRegex(source[int(number) - 1], r"cuda|Load|Process|MathLibraryCreate")
 
 
 class Teardown(unittest.TestCase):
