@@ -1,7 +1,7 @@
 #include "analysis/html/listed_blocks.h"
 
 #include <algorithm>
-#include <map>
+#include <queue>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -59,29 +59,28 @@ BlockList ChooseBlocks(const Report& report, const Blocks& blocks, const std::ve
     int rank = 0;
     std::uint64_t bytes = 0;
     ListedBlock listed;
+    bool operator<(const Candidate& other) const {
+      return std::tie(rank, other.bytes, listed.block) < std::tie(other.rank, bytes, other.listed.block);
+    }
   };
   const Findings findings(report, blocks);
-  std::vector<Candidate> candidates;
-  candidates.reserve(blocks.program.size());
+  std::priority_queue<Candidate> chosen;  // the worst of them on top: of millions only so many are kept
   for (std::size_t i = 0; i < blocks.program.size(); ++i) {
     const Block& block = blocks.program[i];
     const std::uint32_t finding = findings.Of(block);
     const bool grows = finding != kNoFinding && (report.findings[finding].leak_class == LeakClass::kLeak ||
                                                  report.findings[finding].leak_class == LeakClass::kFreedAtEnd);
     const int rank = grows ? 0 : finding != kNoFinding || HeldAtNamed(block, histories) ? 1 : 2;
-    candidates.push_back({rank, block.bytes, {static_cast<std::uint32_t>(i), finding}});
-  }
-  const auto before = [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.rank, b.bytes, a.listed.block) < std::tie(b.rank, a.bytes, b.listed.block);
-  };
-  if (candidates.size() > most) {
-    std::nth_element(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(most), candidates.end(),
-                     before);
-    candidates.resize(most);
+    const Candidate candidate{rank, block.bytes, {static_cast<std::uint32_t>(i), finding}};
+    if (chosen.size() == most) {
+      if (!(candidate < chosen.top())) continue;
+      chosen.pop();
+    }
+    chosen.push(candidate);
   }
   BlockList list;
   list.all = blocks.program.size();
-  for (const Candidate& candidate : candidates) list.blocks.push_back(candidate.listed);
+  for (; !chosen.empty(); chosen.pop()) list.blocks.push_back(chosen.top().listed);
   std::sort(list.blocks.begin(), list.blocks.end(),
             [](const ListedBlock& a, const ListedBlock& b) { return a.block < b.block; });
   return list;

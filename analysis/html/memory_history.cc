@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,10 +15,13 @@ namespace {
 constexpr std::size_t kMostRefusals = 4;  // that get an instant of their own
 constexpr std::size_t kFewestInstants = 100;
 
+// Ten million of them must be small: positions count a snapshot's events, of which there are fewer than 2^32.
 struct Change {
-  std::uint64_t position = 0;
-  std::uint32_t block = 0;
-  bool allocation = false;
+  std::uint32_t position = 0;
+  std::uint32_t block_and_free = 0;  // index of the block times two, plus one if it is freed
+  std::uint32_t block() const { return block_and_free / 2; }
+  bool allocation() const { return block_and_free % 2 == 0; }
+  friend auto operator<=>(const Change&, const Change&) = default;
 };
 
 class Place {
@@ -65,14 +68,13 @@ class Place {
     for (std::size_t i = 0; i < blocks_.program.size(); ++i) {
       const Block& block = blocks_.program[i];
       if (!Counts(block)) continue;
-      const auto index = static_cast<std::uint32_t>(i);
-      changes_.push_back({block.allocated_at, index, true});
+      const auto index = static_cast<std::uint32_t>(2 * i);
+      changes_.push_back({static_cast<std::uint32_t>(block.allocated_at), index});
       last_allocation_ = std::max(last_allocation_, block.allocated_at);
-      if (block.freed_at != kNoPosition && !block.freed_at_shutdown) changes_.push_back({block.freed_at, index, false});
+      if (block.freed_at != kNoPosition && !block.freed_at_shutdown)
+        changes_.push_back({static_cast<std::uint32_t>(block.freed_at), index + 1});
     }
-    std::sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
-      return std::tie(a.position, a.block, b.allocation) < std::tie(b.position, b.block, a.allocation);
-    });
+    std::sort(changes_.begin(), changes_.end());
   }
 
   // Groups in the order in which their first block was allocated.
@@ -91,15 +93,15 @@ class Place {
   }
 
   void Apply(const Change& change) {
-    const Block& block = blocks_.program[change.block];
-    const std::uint64_t bytes = change.allocation ? block.bytes : std::uint64_t{0} - block.bytes;
+    const Block& block = blocks_.program[change.block()];
+    const std::uint64_t bytes = change.allocation() ? block.bytes : std::uint64_t{0} - block.bytes;
     if (InCache(block)) {
       cache_ += bytes;
       return;
     }
     if (block.is_tensor()) tensors_ += bytes;
     used_ += bytes;
-    held_[group_of_[change.block]] += bytes;
+    held_[group_of_[change.block()]] += bytes;
   }
 
   // Calls after(position, index of the next change) when all that happened at a position is done.
@@ -117,16 +119,22 @@ class Place {
     }
   }
 
+  std::uint64_t InUse() const { return history_.tensors ? tensors_ : used_; }
+
   void Measure() {
     most_.assign(history_.groups.size(), 0);
-    use_.clear();
+    std::uint64_t most = 0;
     Replay(
         [&](const Change& change) {
-          if (InCache(blocks_.program[change.block])) return;
-          const std::uint32_t group = group_of_[change.block];
+          if (InCache(blocks_.program[change.block()])) return;
+          const std::uint32_t group = group_of_[change.block()];
           most_[group] = std::max(most_[group], held_[group]);
         },
-        [&](std::uint64_t position) { use_.emplace_back(position, history_.tensors ? tensors_ : used_); });
+        [&](std::uint64_t position) {
+          if (InUse() <= most && peak_) return;
+          most = InUse();
+          peak_ = position;
+        });
   }
 
   void MergeSmallGroups() {
@@ -166,13 +174,13 @@ class Place {
   std::vector<std::uint64_t> Edges(std::size_t pieces) const {
     const std::vector<std::int64_t>& times = snapshot_.events.time_ns;
     std::vector<std::uint64_t> edges;
-    const std::uint64_t first = use_.front().first, last = use_.back().first;
+    const std::uint64_t first = changes_.front().position, last = changes_.back().position;
     const std::int64_t begin = TimeOf(first), end = TimeOf(last);
     for (std::size_t i = 1; i < pieces / 2; ++i) {
       const double share = static_cast<double>(i) / (static_cast<double>(pieces) / 2);
       const auto time = begin + static_cast<std::int64_t>(share * static_cast<double>(end - begin));
       edges.push_back(static_cast<std::uint64_t>(std::upper_bound(times.begin(), times.end(), time) - times.begin()));
-      edges.push_back(use_[static_cast<std::size_t>(share * static_cast<double>(use_.size()))].first);
+      edges.push_back(changes_[static_cast<std::size_t>(share * static_cast<double>(changes_.size()))].position);
     }
     edges.push_back(last);
     std::sort(edges.begin(), edges.end());
@@ -181,28 +189,33 @@ class Place {
   }
 
   void TakeSamples(std::size_t pieces) {
-    samples_.clear();
-    if (use_.empty()) return;
-    std::size_t at = 0;
-    for (const std::uint64_t edge : Edges(pieces)) {
-      const std::size_t begin = at;
-      std::size_t most = at;
-      while (at < use_.size() && use_[at].first <= edge) {
-        if (use_[at].second > use_[most].second) most = at;
-        ++at;
-      }
-      if (at != begin) samples_.push_back(use_[most].first);
-    }
-    for (const std::uint64_t position : Moments()) samples_.push_back(position);
+    samples_ = Moments();
+    const std::vector<std::uint64_t> edges = Edges(pieces);
+    std::size_t piece = 0;
+    std::uint64_t most = 0;
+    std::optional<std::uint64_t> highest;  // of the piece
+    const auto finish = [&] {
+      if (highest) samples_.push_back(*highest);
+      highest.reset();
+    };
+    Replay([](const Change&) {},
+           [&](std::uint64_t position) {
+             for (; position > edges[piece]; ++piece) finish();
+             if (highest && InUse() <= most) return;
+             most = InUse();
+             highest = position;
+           });
+    finish();
     std::sort(samples_.begin(), samples_.end());
     samples_.erase(std::unique(samples_.begin(), samples_.end()), samples_.end());
   }
 
   // The last position at which something happened here, up to the given one.
   std::uint64_t Settled(std::uint64_t position) const {
-    auto next = std::upper_bound(use_.begin(), use_.end(), position,
-                                 [](std::uint64_t value, const auto& entry) { return value < entry.first; });
-    return next == use_.begin() ? use_.front().first : std::prev(next)->first;
+    const auto next =
+        std::upper_bound(changes_.begin(), changes_.end(), position,
+                         [](std::uint64_t value, const Change& change) { return value < change.position; });
+    return next == changes_.begin() ? changes_.front().position : std::prev(next)->position;
   }
 
   std::vector<std::uint64_t> Refusals() const {
@@ -221,16 +234,11 @@ class Place {
     return result;
   }
 
-  std::uint64_t PeakPosition() const {
-    return std::max_element(use_.begin(), use_.end(), [](const auto& a, const auto& b) { return a.second < b.second; })
-        ->first;
-  }
-
   std::vector<std::uint64_t> Moments() const {
     std::vector<std::uint64_t> moments = Refusals();
-    moments.push_back(PeakPosition());
+    moments.push_back(peak_.value_or(0));
     moments.push_back(last_allocation_);
-    moments.push_back(use_.back().first);
+    moments.push_back(changes_.back().position);
     return moments;
   }
 
@@ -246,8 +254,8 @@ class Place {
     std::size_t count = 0, next = 0;
     Replay(
         [&](const Change& change) {
-          const std::uint32_t group = group_of_[change.block];
-          if (InCache(blocks_.program[change.block]) || is_dirty[group]) return;
+          const std::uint32_t group = group_of_[change.block()];
+          if (InCache(blocks_.program[change.block()]) || is_dirty[group]) return;
           is_dirty[group] = true;
           dirty.push_back(group);
         },
@@ -279,15 +287,14 @@ class Place {
   }
 
   void Name() {
-    if (use_.empty()) return;
-    history_.named.push_back({"peak", InstantAt(PeakPosition())});
+    history_.named.push_back({"peak", InstantAt(peak_.value_or(0))});
     const std::vector<std::uint64_t> refusals = Refusals();
     for (std::size_t i = 0; i < refusals.size(); ++i) {
       history_.named.push_back(
           {refusals.size() == 1 ? "refused" : "refused (" + std::to_string(i + 1) + ")", InstantAt(refusals[i])});
     }
     if (last_allocation_ != 0) history_.named.push_back({"last allocation", InstantAt(last_allocation_)});
-    history_.named.push_back({"end", InstantAt(use_.back().first)});
+    history_.named.push_back({"end", InstantAt(changes_.back().position)});
     std::stable_sort(history_.named.begin(), history_.named.end(),
                      [](const NamedInstant& a, const NamedInstant& b) { return a.instant < b.instant; });
   }
@@ -299,12 +306,12 @@ class Place {
   const HistoryLimits& limits_;
   MemoryHistory history_;
   std::vector<Change> changes_;
-  std::vector<std::uint32_t> group_of_;                       // of each block
-  std::vector<std::uint64_t> held_, most_;                    // of each group, bytes
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> use_;  // position, bytes in use after it
-  std::vector<std::uint64_t> samples_;                        // positions
-  std::uint64_t cache_ = 0, tensors_ = 0, used_ = 0;          // during a replay, bytes
-  std::uint64_t last_allocation_ = 0;                         // position
+  std::vector<std::uint32_t> group_of_;               // of each block
+  std::vector<std::uint64_t> held_, most_;            // of each group, bytes
+  std::vector<std::uint64_t> samples_;                // positions
+  std::uint64_t cache_ = 0, tensors_ = 0, used_ = 0;  // during a replay, bytes
+  std::optional<std::uint64_t> peak_;                 // position
+  std::uint64_t last_allocation_ = 0;                 // position
   std::size_t idle_group_ = std::numeric_limits<std::size_t>::max();
 };
 

@@ -40,6 +40,26 @@ std::string_view Tone(TextColor color) {
   return color == TextColor::kGood ? "good" : color == TextColor::kBad ? "bad" : "warn";
 }
 
+std::string_view ClassName(LeakClass leak_class) {
+  switch (leak_class) {
+    case LeakClass::kLeak:
+      return "leak";
+    case LeakClass::kFreedAtEnd:
+      return "freed only at the end";
+    case LeakClass::kCache:
+      return "PyTorch's cache";
+    case LeakClass::kLibrary:
+      return "kept by a library";
+    case LeakClass::kContext:
+      return "freed with its context";
+    case LeakClass::kReplaced:
+      return "held until replaced";
+    case LeakClass::kHeld:
+      break;
+  }
+  return "held";
+}
+
 // Times ascend, so that differences have fewer digits.
 template <typename Number>
 Json Differences(const std::vector<Number>& numbers) {
@@ -144,16 +164,9 @@ class Writer {
   }
 
   Json FindingColumns() {
-    constexpr std::array<std::string_view, 7> kClasses = {"leak",
-                                                          "freed only at the end",
-                                                          "PyTorch's cache",
-                                                          "kept by a library",
-                                                          "freed with its context",
-                                                          "held until replaced",
-                                                          "held"};
     Json findings = Json::array();
     for (const LeakFinding& finding : report_.findings) {
-      findings.push_back({{"class", kClasses.at(static_cast<std::size_t>(finding.leak_class))},
+      findings.push_back({{"class", ClassName(finding.leak_class)},
                           {"leak", finding.leak_class == LeakClass::kLeak},
                           {"line", stacks_.Line(finding.line)},
                           {"caller", finding.caller == 0 ? Json() : Json(stacks_.Line(finding.caller))},

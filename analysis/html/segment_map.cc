@@ -64,10 +64,18 @@ MappedSegment Fill(SegmentOwner owner, std::uint64_t address, std::uint64_t byte
 
 class Drawer {
  public:
-  Drawer(const Report& report, const Blocks& blocks, const FrameworkCaches& caches)
-      : snapshot_(*report.snapshot), blocks_(blocks), caches_(caches) {
+  Drawer(const Blocks& blocks, const FrameworkCaches& caches, const std::vector<MemoryHistory>& histories)
+      : blocks_(blocks), caches_(caches) {
+    const auto drawn = [&](const Block& block) {
+      return std::any_of(histories.begin(), histories.end(), [&](const MemoryHistory& history) {
+        return std::any_of(history.named.begin(), history.named.end(), [&](const NamedInstant& named) {
+          return HeldAfter(block, history.position[named.instant]);
+        });
+      });
+    };
     for (std::size_t i = 0; i < blocks.program.size(); ++i) {
-      if (blocks.program[i].is_tensor()) tensor_by_id_.emplace(blocks.program[i].id, static_cast<std::uint32_t>(i));
+      const Block& block = blocks.program[i];
+      if (block.is_tensor() && drawn(block)) tensor_by_id_.emplace(block.id, static_cast<std::uint32_t>(i));
     }
   }
 
@@ -165,9 +173,9 @@ class Drawer {
     }
   }
 
-  const Snapshot& snapshot_;
   const Blocks& blocks_;
   const FrameworkCaches& caches_;
+  // Of the tensors that any map may show.
   absl::flat_hash_map<std::uint64_t, std::uint32_t> tensor_by_id_;
 };
 
@@ -176,7 +184,7 @@ class Drawer {
 std::vector<SegmentMap> DrawSegmentMaps(const Report& report, const Blocks& blocks,
                                         const std::vector<MemoryHistory>& histories) {
   const FrameworkCaches caches(*report.snapshot, blocks);
-  const Drawer drawer(report, blocks, caches);
+  const Drawer drawer(blocks, caches, histories);
   std::vector<SegmentMap> maps;
   for (const MemoryHistory& history : histories) {
     if (history.host) continue;
