@@ -5,6 +5,9 @@ namespace {
 
 constexpr std::size_t kColumns = 160;  // that tables and names are made for; sentences have any length
 
+// Drawn with block characters.
+bool IsCurve(std::string_view text) { return text.starts_with("\xE2\x96"); }
+
 std::string_view WithoutIndent(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' ');
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
@@ -26,13 +29,14 @@ void SectionCanvas::Section(std::string_view title, std::string_view text) {
 }
 
 void SectionCanvas::Field(std::string_view name, std::string_view text) {
+  if (IsCurve(text)) return;
   Add(EntryStyle::kField, text);
   sections_.back().entries.back().name = std::string(name);
 }
 
 // Tables keep their columns. Curves of block characters are left out: the page draws them.
 void SectionCanvas::Line(std::string_view text) {
-  if (WithoutIndent(text).starts_with("\xE2\x96")) return;
+  if (IsCurve(WithoutIndent(text))) return;
   Add(text.empty() ? EntryStyle::kGap : EntryStyle::kLine, text);
 }
 void SectionCanvas::Dim(std::string_view text) { Add(EntryStyle::kDim, text); }

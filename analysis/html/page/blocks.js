@@ -6,6 +6,18 @@ function stackList(stack) {
               element('span', {class: 'where'}, framePlace(frame)))));
 }
 
+// Filled when it is opened: a table of stacks would be large.
+function blockDetails(block) {
+  const details = element('details', {class: 'line'}, lineNode('summary', block.line));
+  details.addEventListener('toggle', () => {
+    if (details.childElementCount > 1) return;
+    details.append(element('p', {class: 'rule'}, `${data.categories[block.category]}: ${block.rule}`),
+                   element('p', {class: 'rule'}, `${block.address}, stream ${block.stream}, thread ${block.thread}`),
+                   stackList(block.stack));
+  });
+  return details;
+}
+
 function filterNote(filter, found) {
   if (!filter) {
     const {all} = data.blocks;
@@ -27,19 +39,16 @@ function buildBlocks(section) {
     {key: 'bytes', title: 'Size', numeric: true, value: (block) => block.bytes,
      cell: (block) => element('span', {title: formatExact(block.bytes)}, formatBytes(block.bytes))},
     {key: 'line', title: 'Line', value: (block) => lineText(block.line),
-     cell: (block) => element('details', {class: 'line'}, lineNode('summary', block.line),
-                              block.rule ? element('p', {class: 'rule'}, `${data.categories[block.category]}: ${block.rule}`) : '',
-                              element('p', {class: 'rule'}, `${block.address}, stream ${block.stream}, thread ${block.thread}`),
-                              stackList(block.stack))},
-    {key: 'category', title: 'Category', wide: true, value: (block) => data.categories[block.category],
+     cell: blockDetails},
+    {key: 'category', title: 'Category', wide: true, short: true, value: (block) => data.categories[block.category],
      cell: (block) => [element('i', {class: 'swatch', vars: {'--color': categoryColor(block.category)}}), data.categories[block.category]]},
-    {key: 'allocated', title: 'Allocated', numeric: true, value: (block) => block.allocated,
+    {key: 'allocated', title: 'Allocated', numeric: true, wide: 'middle', value: (block) => block.allocated,
      cell: (block) => block.allocated === null ? 'before' : formatTime(block.allocated)},
     {key: 'step', title: 'Step', numeric: true, wide: true, value: (block) => block.step, cell: (block) => block.step === 0 ? '' : formatCount(block.step)},
     {key: 'lifetime', title: 'Lived', numeric: true, value: (block) => block.lifetime ?? Infinity,
      cell: (block) => block.lifetime === null ? element('b', {}, 'never freed') : formatTime(block.lifetime)},
-    {key: 'kind', title: 'Kind', wide: true, value: (block) => block.kind, cell: (block) => block.kind.replaceAll('_', ' ')},
-    {key: 'address', title: 'Address', wide: true, value: (block) => block.address, cell: (block) => element('code', {}, block.address)},
+    {key: 'kind', title: 'Kind', wide: true, short: true, value: (block) => block.kind, cell: (block) => block.kind.replaceAll('_', ' ')},
+    {key: 'address', title: 'Address', wide: true, short: true, value: (block) => block.address, cell: (block) => element('code', {}, block.address)},
   ];
   const table = dataTable({
     id: 'blocks', columns, rows: blocks, sort: {key: 'bytes', descending: true},

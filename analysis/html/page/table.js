@@ -1,5 +1,6 @@
 // A table that sorts, searches, and shows some rows at a time. Columns: {key, title, value(row), cell(row), numeric, wide}:
-// value is what is sorted by, cell what is shown (text or node); wide columns are left out on narrow screens, 'middle' ones on phones only.
+// value is what is sorted by, cell what is shown (text or node); wide columns are left out on narrow screens, 'middle' ones
+// on phones only; short ones are never broken.
 const PAGE = 50;
 
 // "train.py:57  Net.forward": the place, and the function below it.
@@ -30,8 +31,8 @@ function dataTable({id, columns, rows, sort, text, empty, onshown}) {
     }, 80);
   });
 
-  function classOf({numeric, wide}) {
-    return [numeric ? 'number' : '', wide === 'middle' ? 'middle' : wide ? 'wide' : ''].filter(Boolean).join(' ') || null;
+  function classOf({numeric, wide, short}) {
+    return [numeric ? 'number' : '', short ? 'short' : '', wide === 'middle' ? 'middle' : wide ? 'wide' : ''].filter(Boolean).join(' ') || null;
   }
 
   function sortBy(column) {
