@@ -19,12 +19,12 @@ bool HeldAt(const Block& block, std::uint64_t position) {
 RanOut::RanOut(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks)
     : snapshot_(snapshot), blocks_(blocks), lines_(lines), stacks_(stacks) {
   const Events& events = snapshot.events;
-  bool asked = false;
-  for (std::size_t i = 0; i < events.size() && !asked; ++i) {
-    asked = events.type[i] == EventType::kFrameworkOutOfMemory ||
+  bool died = snapshot.completeness.exit_status.value_or(0) != 0 || snapshot.completeness.exit_signal.has_value();
+  for (std::size_t i = 0; i < events.size() && !died; ++i) {
+    died = events.type[i] == EventType::kFrameworkOutOfMemory ||
             (events.type[i] == EventType::kAllocateFailed && events.result[i] == kOutOfMemoryResult);
   }
-  if (!asked) return;
+  if (!died) return;
   bool before_window = false;  // what happened then is not known, but it was much
   for (const Block& block : blocks.program) {
     if (!block.framework_tensor()) continue;
@@ -33,8 +33,8 @@ RanOut::RanOut(const Snapshot& snapshot, const Blocks& blocks, const LineTable& 
   }
   std::sort(tensors_.begin(), tensors_.end(),
             [](const Block* a, const Block* b) { return a->allocated_at < b->allocated_at; });
-  refused_ = !tensors_.empty() && !before_window && snapshot.completeness.events_complete();
-  if (refused_) CountPasses();
+  cut_short_ = !tensors_.empty() && !before_window && snapshot.completeness.events_complete();
+  if (cut_short_) CountPasses();
 }
 
 TensorRole RanOut::RoleOf(std::uint32_t stack) const {
@@ -99,12 +99,12 @@ bool RanOut::Early() const {
 }
 
 void RanOut::DropInventedSteps(Steps& steps) const {
-  if (!refused_ || (steps.source != StepSource::kAllocation && steps.source != StepSource::kSynchronization)) return;
+  if (!cut_short_ || (steps.source != StepSource::kAllocation && steps.source != StepSource::kSynchronization)) return;
   if (MadeAtFirst(steps.stack)) steps = {};
 }
 
 void RanOut::DropFirstPasses(std::vector<LeakFinding>& findings) const {
-  if (!refused_) return;
+  if (!cut_short_) return;
   std::erase_if(findings, [](const LeakFinding& finding) {
     return finding.leak_class == LeakClass::kFreedAtEnd && finding.from_pytorch &&
            finding.kind != AllocationKind::kTensor;
@@ -126,13 +126,13 @@ void RanOut::DropFirstPasses(std::vector<LeakFinding>& findings) const {
 }
 
 void RanOut::DropGrowth(std::vector<CacheGrowth>& caches) const {
-  if (!refused_ || !Early()) return;
+  if (!cut_short_ || !Early()) return;
   for (CacheGrowth& cache : caches) cache.growing = false;
 }
 
 void RanOut::Explain(const Steps& steps, const std::vector<LeakFinding>& findings, std::vector<Failure>& failures,
                      std::vector<FrameworkCache>& caches) const {
-  if (!refused_) return;
+  if (!cut_short_) return;
   for (Failure& failure : failures) {
     if (failure.result != kOutOfMemoryResult || failure.scope.host) continue;
     failure.context = ContextAt(failure.scope.device, failure.first_position, failure.first_ns, failure.stack,

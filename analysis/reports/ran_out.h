@@ -5,7 +5,8 @@
 // by one line, gradients and optimizer state come one after the other, and by counting they grow to the end. What tells
 // them from a leak is that the program did it once. So the passes are counted: runs of tensors of one role, made for
 // one call (the line that moves the model, the optimizer's caller, the line that enters the model), with tensors of
-// others between. What was made in one or two passes is no leak in a run that was refused memory. A forward pass that
+// others between. What was made in one or two passes is no leak in a run that was refused memory. Nor is it in one that
+// ended with an error or by a signal, whatever the reason was. A forward pass that
 // nothing parts from the next (the input is made once, the line calls nothing but the model) is told by a stack that
 // comes more often than models have layers. Tensors that no module, backward pass or optimizer made (a @ b, kept in a
 // list) are judged as ever.
@@ -35,8 +36,8 @@ class RanOut {
   // All must outlive it.
   RanOut(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks);
 
-  // Memory was refused, and PyTorch was at work. If not, the following change nothing.
-  bool refused() const { return refused_; }
+  // Unless memory was refused, or the program failed or was killed, and PyTorch was at work, these change nothing.
+  //
   // Steps that are repetitions within one pass are none.
   void DropInventedSteps(Steps& steps) const;
   // Findings that were made in a pass or two are held, not leaks; segments that PyTorch gave back for want of memory
@@ -71,7 +72,7 @@ class RanOut {
   const Blocks& blocks_;
   const LineTable& lines_;
   const FrameworkStacks& stacks_;
-  bool refused_ = false;
+  bool cut_short_ = false;
   std::vector<const Block*> tensors_;  // by position
   std::map<Key, Passes> passes_;
 };

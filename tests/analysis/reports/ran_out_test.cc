@@ -63,6 +63,17 @@ TEST_F(RanOutTest, WeightsThatDoNotFitAreNoLeak) {
   }
 }
 
+TEST_F(RanOutTest, NorAreThoseOfAProgramThatFails) {
+  SetUpModel(16);
+  training_.Free(weights_);
+  program_.raw().completeness.exit_status = 0;
+  EXPECT_EQ(Now().leak_count(), 1u);  // a list that is filled looks the same
+  program_.raw().completeness.exit_status = 1;
+  const Report& report = Now();
+  EXPECT_EQ(report.verdict, Verdict::kNoLeaks) << RenderText(report);
+  EXPECT_EQ(report.steps.source, StepSource::kNone);
+}
+
 TEST_F(RanOutTest, ManyGradientsAndStatesOfTheFirstStepAreNoLeak) {
   SetUpModel(12);
   Step(kMiB);
