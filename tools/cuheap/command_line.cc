@@ -30,7 +30,9 @@ in share/doc/cuheap/ beside bin/ where cuheap is installed.)";
 constexpr const char* kRunHelp = R"(
 The program runs as without cuheap: same output, signals, exit status. Nothing is said and no file
 is written unless it used CUDA. Every process that did gets a snapshot of its own: -o names that of
-the program itself, others get their process id before the extension.
+the program itself, others get their process id before the extension. With many ranks name a folder:
+its files are called rank0.HOST.PID.json, and nodes may share it. Or say how each file is called, with
+%r (rank), %h (host), %p (process id), %e (program).
 
 Where there is no CUDA driver (no libcuda.so.1) a program fails as it does without cuheap, for instance
 with "CUDA driver version is insufficient", and cuheap says nothing: use --simulate there. Programs with
@@ -39,6 +41,7 @@ the static CUDA runtime, nvcc's default, cannot run on the simulated GPU: compil
 Examples:
   cuheap run -- python train.py --epochs 3
   cuheap run -o first.json -- ./train          the snapshot's name
+  cuheap run -o ranks/ -- torchrun --nproc-per-node 8 train.py     then: cuheap report ranks/
   cuheap run --observe -- ./train              record only; the program keeps the driver's own memory
   cuheap run --pool -- python train.py         no cache of PyTorch's own: every tensor from cuheap's pool
   cuheap run --simulate=h100 -- ./train        no GPU: a simulated one
@@ -53,8 +56,11 @@ Examples:
   cuheap report --json first.json | jq '.leaks[0].line.text'
   cuheap report --html first.html first.json           a page to look at, with timeline and flame graph
   cuheap report --ignore my::DeviceBuffer first.json   charge a wrapper's memory to its callers
-  cuheap report .                                      one line for every snapshot of a folder
-  ssh node cat run.json.zst | cuheap report -          from standard input)";
+  cuheap report runs/                                  the processes of a run (ranks) beside each other
+  cuheap report --top 32 rank*.json                    the same of files that are named
+  ssh node cat run.json.zst | cuheap report -          from standard input
+
+Exit status: 0, whatever the verdict; 2 if a file could not be read (the report of the others is printed).)";
 
 constexpr const char* kRecoverHelp = R"(
 For journals that were left behind: a process outlived `cuheap run`, which then named their folder, or
@@ -68,8 +74,8 @@ Example:
   cuheap recover /dev/shm/cuheap-1000-4711-Xa3b9c)";
 
 std::string SnapshotHelp() {
-  return "A snapshot made by cuheap run or by PyTorch (_dump_snapshot), or a folder with snapshots; - is standard "
-         "input";
+  return "A snapshot made by cuheap run or by PyTorch (_dump_snapshot); - is standard input. Several, or folders of "
+         "them: the processes of one run, compared";
 }
 
 constexpr std::string_view kCommands[] = {"run", "report", "export", "diff", "recover"};
@@ -79,7 +85,6 @@ constexpr std::pair<const char*, const char*> kNotYet[] = {
     {"top", "live view"},
     {"snapshot", "snapshot of a running process"},
     {"fit", "whether a training fits a GPU"},
-    {"merge", "many ranks"},
 };
 
 Done Error(const std::string& text, const std::string& command = {}) {
@@ -122,7 +127,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string) const override {
     const std::string& name = app->get_name();
     if (name == "run") return "Usage: cuheap run [OPTIONS] -- PROGRAM [ARGUMENTS]\n";
-    if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR|-\n";
+    if (name == "report") return "Usage: cuheap report [OPTIONS] SNAPSHOT|DIR|-...\n";
     if (name == "export") return "Usage: cuheap export [OPTIONS] --format FORMAT SNAPSHOT|-\n";
     if (name == "diff") return "Usage: cuheap diff [OPTIONS] BEFORE AFTER\n";
     if (name == "recover") return "Usage: cuheap recover [OPTIONS] DIR|JOURNAL\n";
@@ -234,8 +239,8 @@ class Parser {
   void AddRun() {
     run_->footer(kRunHelp);
     run_->add_option("-o,--output", options_.run.output,
-                     "Snapshot of the program (default: cuheap.PROGRAM.PID.json here)")
-        ->type_name("FILE");
+                     "Snapshot of the program (default: cuheap.PROGRAM.PID.json here), or a folder for those of all processes")
+        ->type_name("FILE|DIR/");
     run_->add_flag("-q,--quiet", options_.run.quiet, "Say nothing when the program ended (errors are still said)");
     run_->add_flag("--observe", observe_, "Record only: every allocation goes to the driver as it is");
     run_->add_flag(
@@ -343,7 +348,7 @@ class Parser {
 
   void AddReport() {
     report_->footer(kReportHelp);
-    report_->add_option("snapshot", options_.report.path, SnapshotHelp())->required()->type_name("SNAPSHOT|DIR|-");
+    report_->add_option("snapshot", options_.report.paths, SnapshotHelp())->required()->type_name("SNAPSHOT|DIR|-");
     report_->add_flag("--json", options_.report.json, "The same facts for scripts (see reports.md)");
     html_ = report_
                 ->add_option("--html", options_.report.html,
@@ -372,8 +377,9 @@ class Parser {
         ->required()
         ->type_name("DIR|JOURNAL");
     recover_
-        ->add_option("-o,--output", options_.recover.output, "Snapshot's name (default: cuheap.PROGRAM.PID.json here)")
-        ->type_name("FILE");
+        ->add_option("-o,--output", options_.recover.output,
+                     "Snapshot's name (default: cuheap.PROGRAM.PID.json here), or a folder")
+        ->type_name("FILE|DIR/");
     recover_->add_flag("-q,--quiet", options_.recover.quiet, "Say nothing but errors");
   }
 
@@ -465,6 +471,8 @@ class Parser {
       report.peak_by = analysis::PeakBy::kLifetime;
     else if (!by_.empty() && by_ != "line")
       return Error("--by: use line, library or lifetime, not '" + by_ + "'", "report");
+    if (report.paths.size() > 1 && std::find(report.paths.begin(), report.paths.end(), "-") != report.paths.end())
+      return Error("standard input holds one snapshot: of several processes, name the files or their folder", "report");
     if (const std::string problem = display_.Read(&report.display); !problem.empty()) return Error(problem, "report");
     return report;
   }

@@ -27,7 +27,8 @@ struct RunOptions {
 };
 
 struct ReportOptions {
-  std::string path;  // a snapshot, a folder with snapshots, or "-" for standard input
+  // A snapshot, or "-" for standard input; several, or folders with snapshots, are the processes of one run. Not empty.
+  std::vector<std::string> paths;
   bool json = false;
   std::string html;  // --html: the page's name; "-" is standard output; empty: none
   bool stacks = true;

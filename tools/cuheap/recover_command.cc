@@ -7,10 +7,15 @@
 #include "tools/cuheap/journal_folder.h"
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/snapshot_files.h"
+#include "tools/cuheap/snapshot_name.h"
 
 namespace cuheap::tools {
 
 int Recover(const RecoverOptions& options) {
+  if (const std::string reason = PrepareOutput(options.output); !reason.empty()) {
+    Say("the snapshot cannot be written: " + reason);
+    return kUsageError;
+  }
   const absl::StatusOr<std::vector<std::string>> journals = ListJournals(options.path);
   if (!journals.ok()) {
     Say(std::string(journals.status().message()));
@@ -23,8 +28,9 @@ int Recover(const RecoverOptions& options) {
   for (const std::string& problem : result.problems) Say(problem);
   for (const SnapshotFile& file : result.files) {
     if (!options.quiet) {
-      SayLines(analysis::Printable(file.program) + " (process " + std::to_string(file.pid) + (file.running ? ", still running" : "") +
-          "): " + file.summary + "\ncuheap report " + ShellQuoted(file.path));
+      SayLines(analysis::Printable(file.program) + " (process " + std::to_string(file.pid) +
+               (file.running ? ", still running" : "") + "): " + file.summary + "\ncuheap report " +
+               ShellQuoted(file.path));
     }
   }
   if (result.files.empty() && result.problems.empty()) Say("no process of these journals used CUDA");

@@ -1,25 +1,21 @@
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "analysis/printable.h"
+#include "analysis/ranks/rank_rendering.h"
 #include "analysis/reports/report.h"
 #include "analysis/reports/report_json.h"
 #include "analysis/reports/report_text.h"
 #include "analysis/snapshot_loader.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/message.h"
+#include "tools/cuheap/rank_files.h"
 #include "tools/cuheap/report_page.h"
 #include "tools/cuheap/standard_output.h"
 
 namespace cuheap::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 analysis::TextOptions TextOptionsIn(const ReportOptions& options) {
   analysis::TextOptions text = TextOptionsFor(options.display);
@@ -35,12 +31,12 @@ int ReportFile(const ReportOptions& options) {
       return kUsageError;
     }
   }
-  const absl::StatusOr<analysis::Snapshot> snapshot =
-      analysis::LoadSnapshot(options.path == "-" ? "/dev/stdin" : options.path);
+  const std::string& path = options.paths.front();
+  const absl::StatusOr<analysis::Snapshot> snapshot = analysis::LoadSnapshot(path == "-" ? "/dev/stdin" : path);
   if (!snapshot.ok()) {
     std::string reason(snapshot.status().message());
     if (absl::IsNotFound(snapshot.status()))
-      reason = options.path + " does not exist; cuheap run writes no snapshot for a program that makes no CUDA call";
+      reason = path + " does not exist; cuheap run writes no snapshot for a program that makes no CUDA call";
     Say(reason);
     return kUsageError;
   }
@@ -53,57 +49,31 @@ int ReportFile(const ReportOptions& options) {
   return Print(analysis::RenderText(report, text));
 }
 
-bool IsSnapshotName(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.ends_with(".json") || name.ends_with(".json.zst");
-}
-
-// One paragraph a file. Files that are no snapshots are told apart from damaged ones only by their names: a folder may
-// hold other JSON.
-int ReportFolder(const ReportOptions& options) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(options.path, error), end; !error && entry != end; entry.increment(error)) {
-    if (IsSnapshotName(entry->path()) && entry->is_regular_file(error)) paths.push_back(entry->path().string());
-  }
-  if (error) {
-    Say(options.path + ": " + error.message());
-    return kUsageError;
-  }
+// Of many processes. One that could not be read does not keep the others' report from being printed, but shows in the
+// status.
+int ReportRanks(const ReportOptions& options) {
   if (!options.html.empty()) {
-    Say("--html needs one snapshot, and " + options.path + " is a folder: merging several is not there yet");
+    Say("--html makes the page of one snapshot: name one file. Of several there is the text, and --json");
     return kUsageError;
   }
-  if (options.json) {
-    Say("--json needs one snapshot, and " + options.path + " is a folder: merging several is not there yet");
+  RankFileList list;
+  if (const std::string problem = ListRankFiles(options.paths, &list); !problem.empty()) {
+    Say(problem);
     return kUsageError;
   }
-  std::sort(paths.begin(), paths.end());
-  const analysis::TextOptions text = TextOptionsIn(options);
-  std::string output;
-  std::size_t snapshots = 0;
-  for (const std::string& path : paths) {
-    const absl::StatusOr<analysis::Snapshot> snapshot = analysis::LoadSnapshot(path);
-    if (!snapshot.ok()) {
-      Say("left out: " + std::string(snapshot.status().message()));
-      continue;
-    }
-    ++snapshots;
-    std::string summary = analysis::RenderSummary(analysis::MakeReport(*snapshot, {options.ignore}), text);
-    for (std::size_t at = 0; (at = summary.find('\n', at)) != std::string::npos; at += 3) summary.insert(at + 1, "  ");
-    output.append(analysis::Printable(path))
-        .append("  (process ")
-        .append(std::to_string(snapshot->process.pid))
-        .append(" on ");
-    output.append(analysis::Printable(snapshot->process.host)).append(")\n  ").append(summary).append("\n");
-  }
-  if (snapshots == 0) {
-    Say(options.path + " holds no snapshots (files ending in .json or .json.zst)");
+  const analysis::RankReport report = ReadRanks(list, {options.ignore});
+  if (report.ranks.empty() && report.unread.empty()) {
+    Say(options.paths.front() + " holds no snapshots: its files are something else");
     return kUsageError;
   }
-  if (snapshots > 1)
-    output += "\nEach process by itself: merging ranks is not there yet. For one in full: cuheap report FILE\n";
-  return Print(output);
+  const int status = Print(options.json ? analysis::RenderRanksJson(report)
+                                        : analysis::RenderRanksText(report, TextOptionsIn(options)));
+  if (status == 0 && !report.unread.empty()) {
+    Say(std::to_string(report.unread.size()) + " of " + std::to_string(list.files.size()) +
+        " files could not be read; the first: " + report.unread.front().error);
+    return kUsageError;
+  }
+  return status;
 }
 
 }  // namespace
@@ -111,9 +81,9 @@ int ReportFolder(const ReportOptions& options) {
 int ReportOn(const ReportOptions& options) {
   const bool to_file = !options.html.empty() && options.html != "-";
   if (!to_file && !StandardOutputIsOpen()) return kUsageError;
-  struct stat status{};
-  if (stat(options.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return ReportFolder(options);
-  return ReportFile(options);
+  struct stat facts{};
+  const bool folder = stat(options.paths.front().c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+  return folder || options.paths.size() > 1 ? ReportRanks(options) : ReportFile(options);
 }
 
 }  // namespace cuheap::tools

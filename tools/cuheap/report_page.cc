@@ -42,7 +42,7 @@ std::string PageRefusal(const ReportOptions& options) {
   struct stat facts{};
   if (stat(page.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode))
     return "--html " + page + " is a folder: name a file in it";
-  if (IsSameFile(options.path, page)) return "--html " + page + " is the snapshot itself: name another file";
+  if (IsSameFile(options.paths.front(), page)) return "--html " + page + " is the snapshot itself: name another file";
   return {};
 }
 

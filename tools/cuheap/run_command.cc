@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include "tools/cuheap/pool_mode.h"
 #include "tools/cuheap/secure_program.h"
 #include "tools/cuheap/snapshot_files.h"
+#include "tools/cuheap/snapshot_name.h"
 #include "tools/cuheap/supervisor.h"
 #include "tools/simcuda/driver/device_table.h"
 
@@ -30,18 +32,18 @@ namespace fs = std::filesystem;
 // Other processes' lines after the main one's; more are counted only.
 constexpr std::size_t kOthersNamed = 2;
 
-// Empty if the file can be written as far as can be told before it is.
-std::string WhyNotWritable(const std::string& output) {
-  if (output.empty()) return {};
-  std::error_code error;
-  const fs::path path(output), folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (fs::is_directory(path, error)) return output + " is a folder";
-  if (!fs::is_directory(folder, error)) return folder.string() + " is not a folder";
-  if (access(folder.c_str(), W_OK) != 0) return folder.string() + ": " + std::strerror(errno);
-  return {};
+// Of many processes with files in one place: one line.
+void SayOthersTogether(const SnapshotResult& result) {
+  const auto others = result.files.size() - 1;
+  const auto leaking = static_cast<std::size_t>(
+      std::count_if(result.files.begin() + 1, result.files.end(), [](const SnapshotFile& file) { return file.leaks; }));
+  const std::string folder = fs::path(result.files.front().path).parent_path().string();
+  Say("and " + std::to_string(others) + (others == 1 ? " other process" : " other processes") +
+      (leaking == 0 ? "" : ", of which " + std::to_string(leaking) + (leaking == 1 ? " leaks" : " leak")) +
+      "; all together: cuheap report " + ShellQuoted(folder.empty() ? "." : folder));
 }
 
-void SayResult(const SnapshotResult& result, bool quiet) {
+void SayResult(const SnapshotResult& result, bool together, bool quiet) {
   for (const std::string& problem : result.problems) Say(problem);
   for (const SnapshotFile& file : result.files) {
     for (const std::string& warning : file.warnings) Say(analysis::Printable(warning));
@@ -50,6 +52,10 @@ void SayResult(const SnapshotResult& result, bool quiet) {
   const SnapshotFile& main = result.files.front();
   SayLines(analysis::Printable(main.program) + " (process " + std::to_string(main.pid) + "): " + main.summary +
            "\ncuheap report " + ShellQuoted(main.path));
+  if (together) {
+    if (result.files.size() > 1) SayOthersTogether(result);
+    return;
+  }
   std::size_t named = 0;
   for (std::size_t i = 1; i < result.files.size() && named < kOthersNamed; ++i, ++named) {
     const SnapshotFile& file = result.files[i];
@@ -95,7 +101,7 @@ bool Conclude(const RunOptions& options, const std::string& folder, const Outcom
   request.main_pid = static_cast<std::uint64_t>(outcome.pid);
   request.main_wait_status = outcome.wait_status;
   const SnapshotResult result = WriteSnapshots(request);
-  SayResult(result, options.quiet);
+  SayResult(result, NamesEveryProcess(options.output), options.quiet);
   std::string running;
   for (const SnapshotFile& file : result.files) {
     if (file.running) running += (running.empty() ? "" : ", ") + std::to_string(file.pid);
@@ -111,7 +117,7 @@ bool Conclude(const RunOptions& options, const std::string& folder, const Outcom
 }  // namespace
 
 int Run(const RunOptions& options) {
-  if (const std::string reason = WhyNotWritable(options.output); !reason.empty()) {
+  if (const std::string reason = PrepareOutput(options.output); !reason.empty()) {
     Say("the snapshot cannot be written: " + reason);
     return kUsageError;
   }

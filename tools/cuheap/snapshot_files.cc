@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -17,6 +16,7 @@
 #include "analysis/reports/report_text.h"
 #include "analysis/snapshot_writer.h"
 #include "analysis/symboliser.h"
+#include "tools/cuheap/snapshot_name.h"
 
 namespace cuheap::tools {
 namespace {
@@ -109,9 +109,11 @@ class Maker {
     file.is_main = is_main;
     file.running = snapshot->completeness.end == "running";
     file.program = fs::path(snapshot->process.executable).filename().string();
-    file.path = Unused(request_.output.empty() ? DefaultName(*snapshot)
-                       : is_main               ? request_.output
-                                               : WithPid(request_.output, process.pid));
+    const std::string& output = request_.output;
+    file.path = Unused(output.empty()              ? DefaultName(*snapshot)
+                       : NamesEveryProcess(output) ? NameFor(output, *snapshot)
+                       : is_main                   ? output
+                                                   : WithPid(output, process.pid));
     absl::Status written = analysis::WriteSnapshot(*snapshot, file.path);
     if (!written.ok() && request_.output.empty()) {
       // The working directory may be read-only; what was recorded must not be lost for it.
@@ -160,24 +162,6 @@ bool UsedCuda(const analysis::Snapshot& snapshot) {
                                   [](const analysis::Note& note) { return note.code.starts_with("unseen_"); });
   return unseen || !snapshot.devices.empty() || snapshot.events.size() != 0 || !snapshot.live.empty() ||
          !snapshot.segments.empty() || (allocations != snapshot.counters.end() && allocations->second != 0);
-}
-
-std::string WithPid(const std::string& path, std::uint64_t pid) {
-  const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
-  std::size_t dot = path.rfind('.');
-  if (path.ends_with(".json.zst")) dot = path.size() - 9;
-  if (dot == std::string::npos || dot <= name) return path + "." + std::to_string(pid);
-  return path.substr(0, dot) + "." + std::to_string(pid) + path.substr(dot);
-}
-
-std::string DefaultName(const analysis::Snapshot& snapshot) {
-  std::string program = fs::path(snapshot.process.executable).filename().string();
-  for (char& byte : program) {
-    const auto code = static_cast<unsigned char>(byte);
-    if (code < 0x80 && std::isalnum(code) == 0 && byte != '.' && byte != '_' && byte != '-' && byte != '+') byte = '_';
-  }
-  if (program.empty()) program = "program";
-  return "cuheap." + program + "." + std::to_string(snapshot.process.pid) + ".json";
 }
 
 }  // namespace cuheap::tools

@@ -14,7 +14,7 @@ namespace cuheap::tools {
 
 struct SnapshotRequest {
   std::vector<std::string> journals;
-  std::string output;          // the main process's file; empty: cuheap.<program>.<pid>.json in the working directory
+  std::string output;          // -o, see snapshot_name.h; empty: cuheap.<program>.<pid>.json in the working directory
   std::uint64_t main_pid = 0;  // 0: the process that started first
   std::optional<int> main_wait_status = {};  // of main_pid, as of waitpid
 };
@@ -22,8 +22,8 @@ struct SnapshotRequest {
 struct SnapshotFile {
   std::string path;
   std::string journal;
-  std::string summary;  // lines as RenderSummary gives them
-  std::string program;  // file name of the executable
+  std::string summary;                // lines as RenderSummary gives them
+  std::string program;                // file name of the executable
   std::vector<std::string> warnings;  // one line each, to be said even when nothing else is
   std::uint64_t pid = 0;
   bool is_main = false;
@@ -41,12 +41,6 @@ struct SnapshotResult {
 SnapshotResult WriteSnapshots(const SnapshotRequest& request);
 
 bool UsedCuda(const analysis::Snapshot& snapshot);
-
-// "x.json", 4711 -> "x.4711.json"; "x" -> "x.4711".
-std::string WithPid(const std::string& path, std::uint64_t pid);
-
-// "cuheap.<program>.<pid>.json"; characters of the program's name that shells treat specially become '_'.
-std::string DefaultName(const analysis::Snapshot& snapshot);
 
 }  // namespace cuheap::tools
 

@@ -233,7 +233,6 @@ class Refusals(EndToEnd):
         self.assertIn("missing does not exist; cuheap run writes no snapshot for a program that makes no CUDA call",
                       self.refuse("report", "missing"))
         self.refuse("report", "journals")
-        self.refuse("report", "--json", ".")
         self.refuse("report")
         self.refuse("report", "--color", "blue", "good.json")
         for width in ("0", "10", "79", "161", "x"):
