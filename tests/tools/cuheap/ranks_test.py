@@ -85,6 +85,22 @@ class FourRanks(Ranks):
         self.assertIn("stands out: rank 3 with 20.0 MiB, +66.7 %", text)
         self.assertRegex(text, r"\n     3  \S+ +\d+ +3   20\.0 MiB        0 B  no leaks +\S*[▁▂▃▄▅▆▇█]")
 
+    def test_every_member_of_the_json_is_documented(self):
+        self.run_ranks("5", "leak=0", "big=1", "device=0", "hungry=1", ranks="0 1", world="3")
+        (self.work / "ranks" / "broken.json").write_text("")
+        self.run_ranks("6", ranks="0", world="3")
+        page = set(re.findall(r"`([a-z0-9_]+)`", (SOURCE.parents[3] / "docs" / "ranks.md").read_text()))
+        page |= set(re.findall(r"`([a-z0-9_]+)`", (SOURCE.parents[3] / "docs" / "reports.md").read_text()))
+
+        def members(value):
+            if isinstance(value, dict):
+                return set(value).union(*(members(inner) for inner in value.values()))
+            return set().union(*(members(inner) for inner in value)) if isinstance(value, list) else set()
+
+        report = self.report("ranks", status=2)
+        self.assertTrue(report["leaks"] and report["shared_devices"] and report["unread"] and report["differences"])
+        self.assertEqual(members(report) - page, set())
+
     def test_a_leak_everywhere_is_told_once(self):
         for rank in range(4):
             self.run_ranks("10", f"leak={rank}", ranks=str(rank))

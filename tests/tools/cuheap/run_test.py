@@ -156,8 +156,8 @@ class Processes(EndToEnd):
         listing = self.cuheap("report", ".")
         self.assertEqual(listing.returncode, 0, listing.stderr)
         for name in names:
-            self.assertIn(name, listing.stdout)
-        self.assertIn("merging ranks is not there yet", listing.stdout)
+            self.assertRegex(listing.stdout, rf"\n +{re.escape(name.removesuffix('.json'))}  ")
+        self.assertIn("\nPROCESSES\n", listing.stdout)
 
     def test_status_and_signal_of_a_cuda_program(self):
         self.assertEqual(self.run_it(PROCESSES, "exit", "77", options=["-q"]).returncode, 77)
