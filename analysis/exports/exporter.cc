@@ -17,7 +17,7 @@ std::unique_ptr<Exporter> Make() {
   return std::make_unique<T>();
 }
 
-constexpr std::array<ExportFormat, 7> kFormats{{
+constexpr std::array<ExportFormat, 8> kFormats{{
     {"folded", ".folded", false, true, false, "flamegraph.pl --countname bytes FILE > flames.svg", &Make<FoldedStacks>},
     {"speedscope", ".speedscope.json", false, true, false, "open it at speedscope.app, or: speedscope FILE",
      &Make<SpeedscopeProfile>},
@@ -28,6 +28,7 @@ constexpr std::array<ExportFormat, 7> kFormats{{
     {"csv", ".csv", false, false, false, "duckdb -c \"FROM 'FILE'\", or any spreadsheet", &Make<CsvTable>},
     {"ndjson", ".ndjson", false, false, false, "duckdb -c \"FROM read_json('FILE')\", or: jq . FILE",
      &Make<NdjsonTable>},
+    {"parquet", ".parquet", true, false, false, "duckdb -c \"FROM 'FILE'\"", &Make<CsvTable>, true},
 }};
 
 }  // namespace

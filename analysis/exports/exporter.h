@@ -40,6 +40,7 @@ struct ExportFormat {
   bool draws_blocks = false;
   std::string_view opened_by;  // for a person: what to do with the file; FILE stands for it
   std::unique_ptr<Exporter> (*make)() = nullptr;
+  bool from_csv = false;  // the exporter writes CSV, of which the command makes this format by another program
 };
 std::span<const ExportFormat> ExportFormats();
 const ExportFormat* FindExportFormat(std::string_view name);  // null: there is none of this name

@@ -208,10 +208,11 @@ class Finisher {
                                     [&](Verdict verdict) { return report_.CountOf(verdict) != 0; });
     std::int64_t begin = std::numeric_limits<std::int64_t>::max();
     for (const RankSummary& rank : report_.ranks) {
+      if (rank.start_realtime_ns == 0) continue;  // not known
       begin = std::min(begin, rank.start_realtime_ns);
       report_.end_ns = std::max(report_.end_ns, rank.end_realtime_ns());
     }
-    report_.begin_ns = report_.ranks.empty() ? 0 : begin;
+    report_.begin_ns = report_.end_ns == 0 ? 0 : begin;
   }
 
   RankReport& report_;

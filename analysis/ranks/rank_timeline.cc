@@ -15,7 +15,7 @@ std::string RankTimeline(const RankReport& report, const RankSummary& rank, std:
   std::string text;
   if (!rank.has_device() || most == 0 || columns == 0) return text;
   const std::vector<CurvePoint>& curve = rank.device().curve;
-  // Clocks that are not known (PyTorch's snapshots) begin with the others.
+  // Where the clock is not known, it begins with the others.
   const std::int64_t offset = rank.start_realtime_ns == 0 ? 0 : rank.start_realtime_ns - report.begin_ns;
   const auto width =
       static_cast<double>(std::max<std::int64_t>(1, report.end_ns - report.begin_ns)) / static_cast<double>(columns);

@@ -19,6 +19,7 @@ Formats of the whole time:
   chrome          ui.perfetto.dev, chrome://tracing
   torch-snapshot  pytorch.org/memory_viz and whatever reads PyTorch's memory snapshots
   csv, ndjson     a row for every block: spreadsheets, DuckDB, pandas, jq
+  parquet         the same for many files at once; needs a Python with pyarrow
 
 Examples:
   cuheap export first.json --format speedscope          writes first.speedscope.json here
@@ -27,6 +28,7 @@ Examples:
   cuheap export snapshot.pickle --format speedscope --at 12.5s
   cuheap export first.json --format torch-snapshot -o first.pickle
   cuheap export first.json --format csv -o first.csv.zst    compressed
+  cuheap export first.json --format parquet --python ~/venv/bin/python
 
 A name ending in .zst is compressed with zstd. Files have mode 0600. exports.md has the columns and figures.)";
 
@@ -58,15 +60,15 @@ void ExportArguments::AddTo(CLI::App& command) {
       ->type_name("WHEN");
   command.add_option("--blocks", blocks_, "chrome: how many blocks are drawn, the largest (default: 20000)")
       ->type_name("N");
+  command
+      .add_option("--python", options_.python,
+                  "parquet: a Python with pyarrow (default: the environment's CUHEAP_PYTHON, else python3)")
+      ->type_name("PROGRAM");
   command.add_flag("-q,--quiet", options_.quiet, "Say nothing but errors");
 }
 
 std::string ExportArguments::CheckFormat() const {
   if (options_.format.empty()) return "no format given: --format takes one of " + FormatNames();
-  if (options_.format == "parquet") {
-    return "parquet is not there yet: export csv or ndjson and convert it, for instance with duckdb -c \"COPY (FROM "
-           "'FILE.csv') TO 'FILE.parquet'\"";
-  }
   if (analysis::FindExportFormat(options_.format) == nullptr)
     return "--format: use one of " + FormatNames() + ", not '" + options_.format + "'";
   return {};
@@ -83,6 +85,8 @@ std::string ExportArguments::Check() {
     }
     options_.at = *at;
   }
+  if (!options_.python.empty() && !format.from_csv)
+    return "--python is for parquet: " + options_.format + " needs none, so leave it out";
   if (!blocks_.empty()) {
     const bool digits =
         blocks_.size() < 10 &&

@@ -19,6 +19,7 @@ struct ExportOptions {
   std::string output;  // -o; empty: the snapshot's name with the format's extension, here; "-": standard output
   analysis::Moment at;
   std::size_t drawn_blocks = 0;  // 0: the exporter's default
+  std::string python;            // --python: for parquet; empty: see parquet_export.h
   bool quiet = false;
 };
 

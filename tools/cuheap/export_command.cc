@@ -19,7 +19,9 @@
 #include "analysis/snapshot_loader.h"
 #include "analysis/text_file.h"
 #include "tools/cuheap/commands.h"
+#include "tools/cuheap/filter_sink.h"
 #include "tools/cuheap/message.h"
+#include "tools/cuheap/parquet_export.h"
 
 namespace cuheap::tools {
 namespace {
@@ -105,13 +107,20 @@ std::string OpenedBy(const analysis::ExportFormat& format, const std::string& ou
   return text;
 }
 
+// converter: of a format that is made from CSV; else null.
 absl::Status Write(const analysis::Snapshot& snapshot, const ExportOptions& options,
-                   const analysis::ExportFormat& format, const std::string& output, std::vector<std::string>& notes) {
+                   const analysis::ExportFormat& format, const std::string& output,
+                   std::unique_ptr<FilterSink> converter, std::vector<std::string>& notes) {
   std::unique_ptr<analysis::TextSink> sink = std::make_unique<StandardOutput>();
   if (output != "-") {
     absl::StatusOr<std::unique_ptr<analysis::TextSink>> file = analysis::CreateTextFile(output);
     if (!file.ok()) return file.status();
     sink = *std::move(file);
+  }
+  if (converter != nullptr) {
+    converter->SendTo(std::move(sink));
+    converter->Write(ParquetHeader(snapshot));
+    sink = std::move(converter);
   }
   analysis::ExportRequest request;
   request.at = options.at;
@@ -130,6 +139,15 @@ int Export(const ExportOptions& options) {
     Say(refusal);
     return kUsageError;
   }
+  std::unique_ptr<FilterSink> converter;
+  if (format.from_csv) {
+    absl::StatusOr<std::unique_ptr<FilterSink>> writer = StartParquetWriter(options.python);
+    if (!writer.ok()) {
+      Say(std::string(writer.status().message()));
+      return kUsageError;
+    }
+    converter = *std::move(writer);
+  }
   const absl::StatusOr<analysis::Snapshot> snapshot =
       analysis::LoadSnapshot(options.path == "-" ? "/dev/stdin" : options.path);
   if (!snapshot.ok()) {
@@ -140,7 +158,8 @@ int Export(const ExportOptions& options) {
     return kUsageError;
   }
   std::vector<std::string> notes;
-  if (const absl::Status status = Write(*snapshot, options, format, output, notes); !status.ok()) {
+  if (const absl::Status status = Write(*snapshot, options, format, output, std::move(converter), notes);
+      !status.ok()) {
     Say(std::string(status.message()));
     return kUsageError;
   }

@@ -35,17 +35,17 @@ class RankFixture : public testing::Test {
     Process& process = program.raw().process;
     process.pid = options.pid != 0 ? options.pid : 1000 + options.rank;
     process.host = options.host;
-    process.working_directory = "/work";
+    process.working_directory = "/src";
     process.start_realtime_ns = kStart + options.started_after;
     if (!options.launcher.empty()) {
       process.launcher = {{"RANK", std::to_string(options.rank)}, {"WORLD_SIZE", std::to_string(options.world)}};
       process.command_line = {"train", "--local-rank=" + std::to_string(options.rank)};
     }
     program.raw().devices[0].uuid = options.uuid.empty() ? "GPU-" + std::to_string(options.rank) : options.uuid;
-    const std::uint32_t weights = program.Line("/work/train.cc", 10, "Weights");
-    const std::uint32_t batch = program.Line("/work/train.cc", 20, "Batch");
-    const std::uint32_t leak = program.Line("/work/train.cc", 30, "LogLoss");
-    const std::uint32_t step_end = program.Line("/work/train.cc", 90, "Step");
+    const std::uint32_t weights = program.Line("/src/train.cc", 10, "Weights");
+    const std::uint32_t batch = program.Line("/src/train.cc", 20, "Batch");
+    const std::uint32_t leak = program.Line("/src/train.cc", 30, "LogLoss");
+    const std::uint32_t step_end = program.Line("/src/train.cc", 90, "Step");
     program.Malloc(weights, 8 * kMiB);
     for (int step = 0; step < options.steps; ++step) {
       const std::uint64_t block = program.Malloc(batch, options.batch);

@@ -46,7 +46,7 @@ TEST_F(RankRendering, TheJsonHasTheSameFacts) {
   EXPECT_EQ(json["verdict"], "leaks");
   EXPECT_EQ(json["missing"], nlohmann::json::parse("[[4,4]]"));
   EXPECT_EQ(json["leaks"][0]["ranks"], nlohmann::json::parse("[2]"));
-  EXPECT_EQ(json["leaks"][0]["line"]["text"], "/work/train.cc:30");
+  EXPECT_EQ(json["leaks"][0]["line"]["text"], "/src/train.cc:30");
   EXPECT_EQ(json["imbalance"]["largest"], 3);
   EXPECT_EQ(json["imbalance"]["lines"][0]["largest_bytes"], 20 << 20);
   EXPECT_EQ(json["unread"][0]["rank"], 4);

@@ -55,7 +55,7 @@ _cuheap() {
         --simulate-memory --simulate-order --simulate-seed --simulate-log --help --"
       ;;
     report) words="--json --html --by --top --no-stacks --no-source --ignore --color --width --help" ;;
-    export) words="--format --output --at --blocks --quiet --help" ;;
+    export) words="--format --output --at --blocks --python --quiet --help" ;;
     diff) words="--json --markdown --fail-on --threshold --no-source --ignore --top --color --width --help" ;;
     recover) words="--output --quiet --help" ;;
     help)
@@ -72,7 +72,7 @@ _cuheap() {
   previous=${previous%=}
   case "$previous" in
     --stacks) words="full native off" ;;
-    -f | --format) words="folded speedscope pprof chrome torch-snapshot csv ndjson" ;;
+    -f | --format) words="folded speedscope pprof chrome torch-snapshot csv ndjson parquet" ;;
     --by) words="line library lifetime" ;;
     --at) words="peak device-peak end leaked" ;;
     --pack | --stream-pool) words="0 1" ;;
@@ -81,7 +81,7 @@ _cuheap() {
     --stack-depth | --python-stack-depth | --event-memory | --sync-deadline-ms | --quarantine-limit | \
       --simulate-devices | --simulate-memory | --simulate-seed | --top | --ignore | --width | --fail-on | --threshold | --blocks) return ;;
     *)
-      if [[ "$previous" == @(-o|--output|--simulate-log|--markdown) || "$current" != -* && "${COMP_WORDS[1]}" != run ]]; then
+      if [[ "$previous" == @(-o|--output|--simulate-log|--markdown|--python) || "$current" != -* && "${COMP_WORDS[1]}" != run ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         compopt -o filenames 2>/dev/null
         return

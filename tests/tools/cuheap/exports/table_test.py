@@ -102,7 +102,7 @@ class CommandTest(exported.ExportTest):
         leaky = exported.programs()["leaky"]
         self.assertIn("--format takes one of folded, ", self.refused(leaky))
         self.assertIn("use one of folded, ", self.refused(leaky, "--format", "svg"))
-        self.assertIn("parquet is not there yet: export csv or ndjson", self.refused(leaky, "--format", "parquet"))
+        self.assertIn("--python is for parquet", self.refused(leaky, "--format", "csv", "--python", "python3"))
         self.assertIn("leave it out", self.refused(leaky, "--format", "csv", "--at", "end"))
         self.assertIn("leave it out", self.refused(leaky, "--format", "csv", "--blocks", "7"))
         for moment in ("", "-1s", "1h", "x", "nan", "1e30", "99999999999999s"):
