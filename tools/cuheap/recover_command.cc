@@ -12,7 +12,8 @@
 namespace cuheap::tools {
 
 int Recover(const RecoverOptions& options) {
-  if (const std::string reason = PrepareOutput(options.output); !reason.empty()) {
+  std::string output = options.output;
+  if (const std::string reason = PrepareOutput(&output); !reason.empty()) {
     Say("the snapshot cannot be written: " + reason);
     return kUsageError;
   }
@@ -23,7 +24,7 @@ int Recover(const RecoverOptions& options) {
   }
   SnapshotRequest request;
   request.journals = *journals;
-  request.output = options.output;
+  request.output = output;
   const SnapshotResult result = WriteSnapshots(request);
   for (const std::string& problem : result.problems) Say(problem);
   for (const SnapshotFile& file : result.files) {

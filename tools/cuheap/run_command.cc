@@ -116,8 +116,9 @@ bool Conclude(const RunOptions& options, const std::string& folder, const Outcom
 
 }  // namespace
 
-int Run(const RunOptions& options) {
-  if (const std::string reason = PrepareOutput(options.output); !reason.empty()) {
+int Run(const RunOptions& asked) {
+  RunOptions options = asked;
+  if (const std::string reason = PrepareOutput(&options.output); !reason.empty()) {
     Say("the snapshot cannot be written: " + reason);
     return kUsageError;
   }

@@ -85,23 +85,19 @@ std::string WordProblem(const std::string& output) {
 
 }  // namespace
 
-bool IsFolderOutput(const std::string& output) {
-  struct stat facts{};
-  return output.ends_with('/') || (stat(output.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode));
-}
-
 bool NamesEveryProcess(const std::string& output) {
-  return IsFolderOutput(output) || output.find('%') != std::string::npos;
+  return output.ends_with('/') || output.find('%') != std::string::npos;
 }
 
-std::string PrepareOutput(const std::string& output) {
-  if (output.empty()) return {};
-  const bool itself = IsFolderOutput(output);
-  if (!itself) {
-    if (std::string problem = WordProblem(output); !problem.empty()) return problem;
-  }
+std::string PrepareOutput(std::string* output) {
+  if (output->empty()) return {};
   std::error_code error;
-  const fs::path path(output), folder = itself ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!output->ends_with('/') && fs::is_directory(*output, error)) *output += '/';
+  const bool itself = output->ends_with('/');
+  if (!itself) {
+    if (std::string problem = WordProblem(*output); !problem.empty()) return problem;
+  }
+  const fs::path path(*output), folder = itself ? path : path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (folder.string().find('%') != std::string::npos && !fs::is_directory(folder, error))
     return folder.string() + ": the words after % are for the file's name, not for its folder";
   // Another node may make it at the same time.
@@ -113,9 +109,9 @@ std::string PrepareOutput(const std::string& output) {
 }
 
 std::string NameFor(const std::string& output, const analysis::Snapshot& snapshot) {
-  if (!IsFolderOutput(output)) return Expanded(output, snapshot);
+  if (!output.ends_with('/')) return Expanded(output, snapshot);
   const analysis::RankIdentity identity = IdentityOf(snapshot);
-  std::string path = output + (output.ends_with('/') ? "" : "/");
+  std::string path = output;
   path += identity.rank ? "rank" + PaddedRank(identity) : ProgramOf(snapshot);
   path += "." + HostOf(snapshot) + "." + std::to_string(snapshot.process.pid) + ".json";
   // Process ids come again: in containers every run may have the same.

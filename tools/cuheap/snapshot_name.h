@@ -18,15 +18,13 @@ namespace cuheap::tools {
 // %r rank ("pid4711" where no launcher told one), %h host, %p process id, %e program, %% a percent sign.
 inline constexpr const char* kNameWords = "%r (rank), %h (host), %p (process id), %e (program) or %%";
 
-// An -o that stands for a folder: files are named in it.
-bool IsFolderOutput(const std::string& output);
 // Every process's name follows from itself.
 bool NamesEveryProcess(const std::string& output);
-// Makes the folder that -o asks for, mode 0700. What keeps a file from being written there, as far as can be told
-// before; empty: nothing.
-std::string PrepareOutput(const std::string& output);
+// Before anything is recorded: whether -o is a folder is decided here, and then it ends in '/'. Makes that folder, mode
+// 0700. Returns what keeps a file from being written there, as far as can be told before; empty: nothing.
+std::string PrepareOutput(std::string* output);
 
-// output: as NamesEveryProcess has it. In a folder, never a file that is there already.
+// output: from PrepareOutput(), and as NamesEveryProcess() has it. In a folder, never a file that is there already.
 std::string NameFor(const std::string& output, const analysis::Snapshot& snapshot);
 
 // "x.json", 4711 -> "x.4711.json"; "x" -> "x.4711".

@@ -52,7 +52,7 @@ class Documents(unittest.TestCase):
         self.assertEqual(complete("cuheap", "run", "--stacks", ""), {"full", "native", "off"})
         self.assertEqual(complete("cuheap", "report", "--color", "a"), {"auto", "always"})
         help_text = subprocess.run([CUHEAP, "export", "--help"], capture_output=True, text=True, check=True).stdout
-        formats = help_text.split("--format FORMAT")[1].split("\n  -")[0].replace(",", " ").split()
+        formats = help_text.split("-f,--format FORMAT")[1].split("\n  -")[0].replace(",", " ").split()
         self.assertEqual(complete("cuheap", "export", "--format", ""), set(formats))
         self.assertEqual(complete("cuheap", "export", "--at", "p"), {"peak"})
         self.assertIn("true", complete("cuheap", "run", "--", "tru"))
