@@ -56,6 +56,10 @@ int ReportRanks(const ReportOptions& options) {
     Say("--html makes the page of one snapshot: name one file. Of several there is the text, and --json");
     return kUsageError;
   }
+  if (options.peak_by != analysis::PeakBy::kLine) {
+    Say("--by tells of one snapshot: name one file. Several are compared by line");
+    return kUsageError;
+  }
   RankFileList list;
   if (const std::string problem = ListRankFiles(options.paths, &list); !problem.empty()) {
     Say(problem);
