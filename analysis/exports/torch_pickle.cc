@@ -118,8 +118,7 @@ class TorchWriter {
     }
     pickle_.EndDict();
     pickle_.String("external_annotations");
-    PickleWriter::List annotations = pickle_.BeginList();
-    pickle_.EndList(annotations);
+    WriteSteps();
     pickle_.EndDict();
     pickle_.End();
   }
@@ -127,6 +126,31 @@ class TorchWriter {
   std::uint64_t left_out() const { return left_out_; }
 
  private:
+  // Marked steps are annotations named as torch.profiler names its own, which our reader takes for steps as well.
+  void WriteSteps() {
+    PickleWriter::List annotations = pickle_.BeginList();
+    std::uint64_t step = 0;
+    std::int64_t begin_ns = 0;
+    for (std::size_t i = 0; i < snapshot_.events.size(); ++i) {
+      if (snapshot_.events.type[i] != EventType::kStepMark) continue;
+      const std::int64_t end_ns = snapshot_.events.time_ns[i];
+      const std::string name = "ProfilerStep#" + std::to_string(step++);
+      for (const bool start : {true, false}) {
+        annotations.Element(pickle_);
+        pickle_.BeginDict();
+        pickle_.String("name");
+        pickle_.String(name);
+        pickle_.String("stage");
+        pickle_.String(start ? "START" : "END");
+        Member("device", 0);
+        Time(start ? begin_ns : end_ns);
+        pickle_.EndDict();
+      }
+      begin_ns = end_ns;
+    }
+    pickle_.EndList(annotations);
+  }
+
   void Member(std::string_view name, std::uint64_t value) {
     pickle_.String(name);
     pickle_.Unsigned(value);

@@ -45,6 +45,17 @@ class TorchSnapshotTest(exported.ExportTest):
                     self.assertEqual(after[name], before[name], name)
                 self.assertEqual(after["verdict"], before["verdict"])
 
+    def test_marked_steps_are_annotations(self):
+        annotations = self.load(exported.programs()["leaky"])["external_annotations"]
+        self.assertEqual([entry["name"] for entry in annotations[::2]], [f"ProfilerStep#{step}" for step in range(30)])
+        self.assertEqual([entry["stage"] for entry in annotations], ["START", "END"] * 30)
+        times = [entry["time_us"] for entry in annotations]
+        self.assertEqual(times, sorted(times))
+        again = exported.WORK / "marked.pickle"
+        again.write_bytes(exported.export(exported.programs()["leaky"], "torch-snapshot"))
+        steps = exported.report.__wrapped__(again)["steps"]
+        self.assertEqual((steps["source"], steps["count"]), ("marks", exported.report(exported.programs()["leaky"])["steps"]["count"]))
+
     def test_blocks_fill_their_segments(self):
         for snapshot in self.each_snapshot():
             if snapshot.stem == "distinct":
