@@ -43,7 +43,9 @@ function buildBlocks(section) {
     {key: 'category', title: 'Category', wide: true, short: true, value: (block) => data.categories[block.category],
      cell: (block) => [element('i', {class: 'swatch', vars: {'--color': categoryColor(block.category)}}), data.categories[block.category]]},
     {key: 'allocated', title: 'Allocated', numeric: true, wide: 'middle', value: (block) => block.allocated,
-     cell: (block) => block.allocated === null ? 'before' : formatTime(block.allocated)},
+     cell: (block) => block.allocated === null ? 'before' : block.place < 0 ? formatTime(block.allocated)
+         : button(formatTime(block.allocated), () => showTime(places[block.place], block.allocated),
+                  {class: 'link', title: 'Show this instant in the timeline'})},
     {key: 'step', title: 'Step', numeric: true, wide: true, value: (block) => block.step, cell: (block) => block.step === 0 ? '' : formatCount(block.step)},
     {key: 'lifetime', title: 'Lived', numeric: true, value: (block) => block.lifetime ?? Infinity,
      cell: (block) => block.lifetime === null ? element('b', {}, 'never freed') : formatTime(block.lifetime)},

@@ -68,6 +68,14 @@ function heldAt(block, place, instant) {
   return (block.allocated === null || block.allocated <= time) && (block.freed === null || block.freed > time);
 }
 
+// What was held when a block was allocated.
+function showTime(place, time) {
+  choosePlace(place.index);
+  chooseInstant(Math.max(0, d3.bisector((at) => at).right(place.time, time) - 1));
+  document.getElementById('timeline').scrollIntoView({block: 'start'});
+  document.querySelector('#timeline svg.chart').focus({preventScroll: true});
+}
+
 function instantName(place, instant) {
   const named = place.named.find((entry) => entry.instant === instant);
   const time = formatTime(place.time[instant]);

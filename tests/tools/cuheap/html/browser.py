@@ -1,6 +1,8 @@
 """Pages of `cuheap report --html` in headless Chromium.
 
-usage of each test: TEST.py CUHEAP DEMO    (DEMO is docs/examples/leaky_training.cc, built)
+usage of each test: TEST.py CUHEAP DEMO WRITER
+
+DEMO is docs/examples/leaky_training.cc, WRITER tests/analysis/exports/write_export_programs.cc.
 
 Exits 77 where there is no Chromium or no playwright. Every page that a test opens must stay without errors, and must ask
 for nothing but itself.
@@ -16,7 +18,7 @@ import sys
 import tempfile
 import unittest
 
-CUHEAP, DEMO = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+CUHEAP, DEMO, WRITER = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 PICKLES = ROOT / "tests" / "data" / "pytorch"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -99,6 +101,14 @@ class BrowserTest(unittest.TestCase):
 
     def rows(self, page, table: str) -> int:
         return page.locator(f"#{table}-table tbody tr").count()
+
+
+@functools.cache
+def synthetic_snapshots() -> list[pathlib.Path]:
+    folder = WORK / "synthetic"
+    folder.mkdir()
+    subprocess.run([WRITER, folder], check=True)
+    return sorted(folder.glob("*.json"))
 
 
 def main():

@@ -209,6 +209,15 @@ class Tables(browser.BrowserTest):
             page.locator("#blocks").get_by_role("button", name="Show more").click()
             self.assertGreater(self.rows(page, "blocks"), before)
 
+    def test_a_blocks_time_leads_to_its_instant(self):
+        with self.opened(browser.demo_page()) as page:
+            page.locator("#blocks-table th", has_text="Allocated").get_by_role("button").click()
+            page.locator("#blocks-table th", has_text="Allocated").get_by_role("button").click()  # the first one first
+            time = page.locator("#blocks-table tbody tr").first.locator("button.link")
+            said = time.inner_text()
+            time.click()
+            self.assertIn(said, page.locator("#timeline .chosen").inner_text())
+
     def test_every_figure_of_a_line_leads_to_its_blocks(self):
         with self.opened(browser.demo_page()) as page:
             row = page.locator("#lines-table tbody tr", has_text="LogLoss")
@@ -342,6 +351,13 @@ class Inputs(browser.BrowserTest):
             with self.subTest(file.name), self.opened(browser.page_of(file)) as page:
                 self.assertEqual(page.locator("#verdict h1").count(), 1)
                 self.assertGreater(self.rows(page, "blocks"), 0)
+
+    def test_every_synthetic_snapshot_opens(self):
+        # Several devices, pinned memory, refusals, lost events, no events, hostile names.
+        self.assertGreaterEqual(len(browser.synthetic_snapshots()), 4)
+        for file in browser.synthetic_snapshots():
+            with self.subTest(file.name), self.opened(browser.page_of(file), viewport=PHONE) as page:
+                self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), PHONE["width"])
 
     def test_a_program_without_blocks_has_a_page(self):
         snapshot = json.loads(browser.demo_snapshot().read_text())
