@@ -157,6 +157,39 @@ class Caches(unittest.TestCase):
         self.assertEqual(report["replaced"], [])
 
 
+class Moments(unittest.TestCase):
+    def held(self, *options, case="cache-of-one"):
+        run(case)
+        return text(case, "--at", *options)
+
+    def test_the_end_of_a_step(self):
+        for step in (1, 3, 5):
+            words = self.held(f"step:{step}")
+            self.assertTrue(words.startswith(f"What was held at the end of step {step}, "), words)
+            self.assertIn("HELD  GPU 0: 77.0 MiB (80,740,352 B)", words)
+            self.assertRegex(words, r"77.0 MiB  100.0 %       40  leak_cases.cc:\d+  LoadModel")
+
+    def test_peak_time_and_end(self):
+        self.assertIn("HELD  GPU 0: 154.0 MiB (161,480,704 B)", self.held("peak"))
+        self.assertIn("HELD  GPU 0: 77.0 MiB", self.held("end"))
+        peak = device(run("cache-of-one")[1])["peak"]["time_ns"]
+        self.assertIn("HELD  GPU 0: 154.0 MiB", self.held(f"{peak}ns"))
+        self.assertIn("HELD  GPU 0: 0 B", self.held("0s"))
+        self.assertIn("nothing was held", self.held("0s"))
+
+    def test_leaked_by_library(self):
+        words = self.held("leaked", "--by", "library", case="handle-per-call")
+        self.assertRegex(words, r"406.2 MiB  100.0 %       50  libcublas_stand_in.so")
+
+    def test_wrong_words(self):
+        run("cache-of-one")
+        for options, said in ((["--at", "step:6"], "the report finds 5 steps"), (["--at", "step:0"], "step:N"), (["--at", "noon"], "1.5s"),
+                              (["--at", "end", "--json"], "--json"), (["--at", "end", "--by", "lifetime"], "by line or by library")):
+            done = subprocess.run([CUHEAP, "report", *options, str(WORK / "cache-of-one0.json")], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            self.assertIn(said, done.stderr)
+
+
 class Events(unittest.TestCase):
     def test_never_destroyed(self):
         _, report = run("events")

@@ -238,8 +238,9 @@ class Parser {
 
   void AddRun() {
     run_->footer(kRunHelp);
-    run_->add_option("-o,--output", options_.run.output,
-                     "Snapshot of the program (default: cuheap.PROGRAM.PID.json here), or a folder for those of all processes")
+    run_->add_option(
+            "-o,--output", options_.run.output,
+            "Snapshot of the program (default: cuheap.PROGRAM.PID.json here), or a folder for those of all processes")
         ->type_name("FILE|DIR/");
     run_->add_flag("-q,--quiet", options_.run.quiet, "Say nothing when the program ended (errors are still said)");
     run_->add_flag("--observe", observe_, "Record only: every allocation goes to the driver as it is");
@@ -356,6 +357,11 @@ class Parser {
                              "output")
                 ->type_name("FILE");
     report_
+        ->add_option("--at", report_at_,
+                     "Only what was held then: peak, device-peak, end, leaked, a time since the start such as 1.5s, or "
+                     "step:N for the end of that step")
+        ->type_name("WHEN");
+    report_
         ->add_option("--by", by_,
                      "What the table of the peak is of: line; library (CUDA library, package or program); lifetime "
                      "(the whole run, across steps, within a step, ...). Default: line")
@@ -458,6 +464,26 @@ class Parser {
     return run;
   }
 
+  std::string ReadReportAt() {
+    ReportOptions& report = options_.report;
+    if (report_at_.empty()) return {};
+    constexpr std::string_view kStep = "step:";
+    if (const bool step = report_at_.starts_with(kStep); !step) {
+      report.at = analysis::ParseMoment(report_at_);
+    } else if (const std::string number = report_at_.substr(kStep.size()); IsCount(number) && number != "0") {
+      report.at = analysis::Moment{analysis::MomentKind::kTime, 0};
+      report.at_step = static_cast<std::uint32_t>(std::stoul(number));
+    }
+    if (!report.at) {
+      return "--at: use peak, device-peak, end, leaked, a time such as 1.5s or 250ms, or step:N, not '" + report_at_ +
+             "'";
+    }
+    if (report.json || !report.html.empty())
+      return "--at prints text: leave out --json and --html (or use cuheap export)";
+    if (by_ == "lifetime") return "--at tells by line or by library";
+    return {};
+  }
+
   Command FinishReport() {
     ReportOptions& report = options_.report;
     report.stacks = !no_stacks_;
@@ -465,6 +491,7 @@ class Parser {
     if (html_->count() != 0 && report.html.empty())
       return Error("--html: name the page, as in --html report.html", "report");
     if (report.json && !report.html.empty()) return Error("--json and --html: use one of them", "report");
+    if (const std::string problem = ReadReportAt(); !problem.empty()) return Error(problem, "report");
     if (by_ == "library")
       report.peak_by = analysis::PeakBy::kLibrary;
     else if (by_ == "lifetime")
@@ -490,7 +517,8 @@ class Parser {
   CLI::Option *simulate_ = nullptr, *html_ = nullptr;
   bool observe_ = false, pool_ = false, no_stacks_ = false, no_source_ = false;
   std::map<std::string, std::string> library_values_;
-  std::string by_, model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_, simulated_log_;
+  std::string by_, report_at_, model_, simulated_devices_, simulated_memory_, simulated_order_, simulated_seed_,
+      simulated_log_;
 };
 
 }  // namespace

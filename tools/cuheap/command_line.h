@@ -34,6 +34,8 @@ struct ReportOptions {
   bool stacks = true;
   bool source = true;
   analysis::PeakBy peak_by = analysis::PeakBy::kLine;
+  std::optional<analysis::Moment> at;  // --at: what was held then, instead of the report
+  std::uint32_t at_step = 0;           // --at step:N: at the end of that step
   Display display;
   std::vector<std::string> ignore;
 };

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "analysis/exports/held_text.h"
 #include "analysis/ranks/rank_rendering.h"
 #include "analysis/reports/report.h"
 #include "analysis/reports/report_json.h"
@@ -22,6 +23,22 @@ analysis::TextOptions TextOptionsIn(const ReportOptions& options) {
   text.stacks = options.stacks;
   text.peak_by = options.peak_by;
   return text;
+}
+
+int PrintHeld(const analysis::Report& report, const ReportOptions& options, const analysis::TextOptions& text) {
+  analysis::Moment moment = *options.at;
+  std::string when = analysis::Describe(moment);
+  if (options.at_step != 0) {
+    if (options.at_step > report.steps.count()) {
+      Say("--at step:" + std::to_string(options.at_step) + ": the report finds " +
+          std::to_string(report.steps.count()) + " steps" +
+          (report.steps.count() == 0 ? "; use a time, such as 1.5s" : ""));
+      return kUsageError;
+    }
+    moment.time_ns = report.steps.boundaries_ns[options.at_step - 1];
+    when = "at the end of step " + std::to_string(options.at_step) + ", " + analysis::Describe(moment);
+  }
+  return Print(analysis::RenderHeld(report, moment, when, text));
 }
 
 int ReportFile(const ReportOptions& options) {
@@ -46,6 +63,7 @@ int ReportFile(const ReportOptions& options) {
   if (!options.html.empty()) return WritePage(report, options.source ? &source : nullptr, options);
   analysis::TextOptions text = TextOptionsIn(options);
   if (options.source) text.source = &source;
+  if (options.at) return PrintHeld(report, options, text);
   return Print(analysis::RenderText(report, text));
 }
 
@@ -54,6 +72,10 @@ int ReportFile(const ReportOptions& options) {
 int ReportRanks(const ReportOptions& options) {
   if (!options.html.empty()) {
     Say("--html makes the page of one snapshot: name one file. Of several there is the text, and --json");
+    return kUsageError;
+  }
+  if (options.at) {
+    Say("--at tells of one snapshot: name one file");
     return kUsageError;
   }
   if (options.peak_by != analysis::PeakBy::kLine) {
