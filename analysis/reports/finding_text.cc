@@ -114,15 +114,18 @@ std::string_view ConfidenceWord(Confidence confidence) {
 }
 
 void FindingText::Leaks() {
-  std::size_t number = 0, told = 0;
+  std::size_t number = 0, hidden = 0;
   const std::size_t leaks = report_.leak_count();  // they come first
-  for (std::size_t i = 0; i < leaks && number < canvas_.top(); ++i) {
-    ++told;
-    if (!ToldBefore(report_, i)) Leak(++number, report_.findings[i]);
+  for (std::size_t i = 0; i < leaks; ++i) {
+    if (ToldBefore(report_, i)) continue;
+    if (number < canvas_.top())
+      Leak(++number, report_.findings[i]);
+    else
+      ++hidden;
   }
-  if (told < leaks) {
+  if (hidden != 0) {
     canvas_.Line();
-    canvas_.Dim("  and " + Plural(leaks - told, "other line") + " (--top " + std::to_string(leaks) + " shows all)");
+    canvas_.Dim("  and " + Plural(hidden, "other line") + " (--top " + std::to_string(number + hidden) + " shows all)");
   }
 }
 

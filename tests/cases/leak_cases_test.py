@@ -116,6 +116,7 @@ class EarlyReturn(unittest.TestCase):
         self.assertIn("called by leak_cases.cc:", report)
         self.assertIn("Look for an early return", report)
         self.assertNotIn("\n  2  ", report)
+        self.assertNotIn("other lines (--top", text("early-return", "--no-stacks", "--top", "1"))
 
 
 class Caches(unittest.TestCase):
