@@ -40,7 +40,10 @@ function unfoldPlace(place, index) {
   }
   const named = place.named.map(([name, instant]) => ({name, instant}));
   const peak = named.find((entry) => entry.name === 'peak');
-  return {...place, index, time, groups, total, used, named, peak: peak ? peak.instant : 0};
+  // What the recorder knows exactly, even of a peak whose events were lost.
+  const told = place.tensors ? place.tensor_peak : place.peak;
+  return {...place, index, time, groups, total, used, named, peak: peak ? peak.instant : 0,
+          mostBytes: Math.max(told ? told[0] : 0, peak ? used[peak.instant] : 0)};
 }
 
 const places = data.places.map(unfoldPlace);

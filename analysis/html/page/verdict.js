@@ -3,12 +3,14 @@
 
 function placeFigures(place) {
   const held = place.total[place.peak], last = place.total[place.total.length - 1];
+  const lost = place.mostBytes - place.used[place.peak];
+  const when = place.step[place.peak] ? stepName(place.step[place.peak]) : formatTime(place.time[place.peak]);
   const figures = [
-    figure(place.tensors ? 'tensors at most' : 'at most', place.used[place.peak], () => {
+    figure(place.tensors ? 'tensors at most' : 'at most', place.mostBytes, () => {
       lookAt(place, place.peak);
       showBlocks(`held at the peak of ${place.name}`, (block) => heldAt(block, place, place.peak),
-                 {bytes: place.used[place.peak]});
-    }, place.step[place.peak] ? stepName(place.step[place.peak]) : formatTime(place.time[place.peak])),
+                 {bytes: place.mostBytes});
+    }, lost > 0 ? `${formatBytes(lost)} of it are not in the record any more` : when),
   ];
   if (place.tensors) figures.push(figure('held by PyTorch’s cache then', held, () => lookAt(place, place.peak)));
   figures.push(figure('held at the end', last, () => {
@@ -149,7 +151,8 @@ function buildFindings(section) {
   const refused = splitCards(failures ? failures.entries : [], ([style, text]) => style === 'strong' || (style === 'line' && /^ {2}\S/.test(text)));
   nodes.unshift(...refused.map((entries) => findingCard('refused', entries, null)));
   nodes.push(...data.sections.filter(isAdvised).map(adviceCard));
-  if (nodes.length === 0) return;
+  section.hidden = nodes.length === 0;
+  if (section.hidden) return;
   section.append(element('h2', {id: 'findings-title'}, 'Findings'));
   const shown = 4;
   const list = element('div', {class: 'cards'}, nodes.slice(0, shown));

@@ -1,6 +1,6 @@
 """Pages of `cuheap report --html` in headless Chromium.
 
-usage of each test: TEST.py CUHEAP DEMO WRITER
+usage of each test: TEST.py CUHEAP DEMO WRITER [TEST...]
 
 DEMO is docs/examples/leaky_training.cc, WRITER tests/analysis/exports/write_export_programs.cc.
 
@@ -115,4 +115,4 @@ def main():
     if CHROMIUM is None or sync_api is None:
         print("skipped: no Chromium" if CHROMIUM is None else "skipped: no playwright for this Python")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -25,6 +25,15 @@ class Verdict(browser.BrowserTest):
                 self.assertIn(leak["advice"], shown)
             self.assertIn("LEAK", page.title())
 
+    def test_a_peak_whose_events_were_lost_is_told_all_the_same(self):
+        (cut,) = [file for file in browser.synthetic_snapshots() if file.stem == "cut"]
+        told = json.loads(browser.run("report", "--json", cut).stdout)["memory"][0]["peak"]
+        self.assertNotEqual(told["basis"], "exact")
+        with self.opened(browser.page_of(cut)) as page:
+            figure = page.locator("#verdict .figure").first
+            self.assertIn(f"{told['bytes']:,}", figure.get_attribute("title"))
+            self.assertIn("not in the record", figure.inner_text())
+
     def test_a_card_leads_to_the_blocks_behind_it(self):
         leak = browser.demo_report()["leaks"][0]
         with self.opened(browser.demo_page()) as page:
