@@ -8,6 +8,7 @@
 #include "analysis/ranks/rank_names.h"
 #include "analysis/ranks/rank_rendering.h"
 #include "analysis/ranks/rank_table.h"
+#include "analysis/ranks/rank_words.h"
 #include "analysis/reports/text_canvas.h"
 #include "analysis/reports/text_format.h"
 
@@ -15,42 +16,6 @@ namespace cuheap::analysis {
 namespace {
 
 std::string Human(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
-
-std::string FigureName(RankFigure figure) {
-  switch (figure) {
-    case RankFigure::kPeak:
-      return "peak";
-    case RankFigure::kTensorPeak:
-      return "tensors' peak";
-    case RankFigure::kLive:
-      return "at the end";
-    case RankFigure::kIdleBesideLive:
-      return "fragmentation";
-    case RankFigure::kSteps:
-      return "steps";
-    case RankFigure::kDuration:
-      return "duration";
-  }
-  return {};
-}
-
-std::string FigureText(RankFigure figure, std::uint64_t value) {
-  if (figure == RankFigure::kSteps) return Grouped(value);
-  if (figure == RankFigure::kDuration) return HumanTime(static_cast<std::int64_t>(value));
-  return Human(value);
-}
-
-// "+49.5 %", "12.3 times that"; empty of a median of 0.
-std::string Relative(std::uint64_t value, std::uint64_t median) {
-  if (median == 0) return {};
-  if (value / 5 >= median) {
-    char times[32];
-    std::snprintf(times, sizeof(times), "%.1f times that", static_cast<double>(value) / static_cast<double>(median));
-    return times;
-  }
-  const double share = (static_cast<double>(value) - static_cast<double>(median)) / static_cast<double>(median);
-  return share < 0 ? "-" + Percent(-share) : "+" + Percent(share);
-}
 
 std::string_view TraitName(RankTrait trait) {
   switch (trait) {
@@ -91,13 +56,7 @@ class Renderer {
 
  private:
   std::string ShowLine(std::uint32_t index, std::size_t width) const {
-    const CodeLine& line = report_.lines.line(index);
-    if (line.basis != LineBasis::kLine) return Clip(Describe(line), width, canvas_.utf8());
-    const std::string function = ShortFunction(line.function, 40);
-    const std::string number = ":" + std::to_string(line.line);
-    const std::size_t rest = function.size() + number.size() + 2;
-    return ShortPath(report_.lines.file(index), folder_, width > rest + 20 ? width - rest : 20, canvas_.utf8()) +
-           number + (function.empty() ? "" : "  " + function);
+    return ShowSharedLine(report_.lines, index, folder_, width, canvas_.utf8());
   }
 
   std::vector<std::size_t> With(Verdict verdict) const {
@@ -120,7 +79,8 @@ class Renderer {
     const std::vector<std::size_t> leaking = Leaking();
     if (leaking.empty()) return {};
     return names_.Many(leaking) + (leaking.size() == 1 ? " leaks: " : " leak: ") +
-           Plural(report_.leaks.size(), "line") + ", " + BytesBoth(report_.leaked_bytes()) + " never freed and growing";
+           Plural(report_.leaks.size(), "line") + ", " + BytesBoth(report_.leaked_bytes()) +
+           " held to the end and growing";
   }
 
   void Verdict() {
@@ -325,7 +285,7 @@ class Renderer {
     const std::size_t shown = std::min(canvas_.top(), spread.outliers.size());
     for (std::size_t i = 0; i < shown; ++i) {
       const RankValue& outlier = spread.outliers[i];
-      const std::string relative = Relative(outlier.value, spread.median);
+      const std::string relative = RelativeText(outlier.value, spread.median);
       canvas_.Field("", "stands out: " + names_.One(outlier.rank) + " with " +
                             FigureText(figure.figure, outlier.value) + (relative.empty() ? "" : ", " + relative));
     }
@@ -349,19 +309,13 @@ class Renderer {
       const bool more = line.largest > line.median;
       const std::uint64_t size = more ? line.largest - line.median : line.median - line.largest;
       canvas_.Line(PadLeft((more ? "+" : "-") + Human(size), 14) + PadLeft(Human(line.largest), 11) +
-                   PadLeft(Human(line.median), 11) + "  " + ShowUse(line, canvas_.width() - 40));
+                   PadLeft(Human(line.median), 11) + "  " +
+                   ShowSharedUse(report_.lines, line.line, line.caller, folder_, canvas_.width() - 40, canvas_.utf8()));
     }
     if (imbalance.lines.size() > shown)
       canvas_.Dim(std::string(38, ' ') + "and " + Plural(imbalance.lines.size() - shown, "other line"));
     if (!report_.differences.empty()) canvas_.Line();
     return true;
-  }
-
-  // The caller is what can be changed; the wrapper's name is enough.
-  std::string ShowUse(const ImbalanceLine& line, std::size_t width) const {
-    if (line.caller == 0) return ShowLine(line.line, width);
-    const std::string through = " through " + ShortFunction(report_.lines.line(line.line).function, 24);
-    return ShowLine(line.caller, width - std::min(width, Columns(through))) + through;
   }
 
   void Trait(const TraitDifference& difference) {

@@ -28,6 +28,8 @@ class SharedLines {
   // The folder of all files of user code; empty if there is none but "/".
   std::string CommonFolder() const;
   std::size_t size() const { return lines_.size(); }
+  // Equal for the same line of another run, too. Says what it is, file and number first.
+  const std::string& key(std::uint32_t index) const { return *keys_[index]; }
   // Order for output: never by index, which depends on which process came first.
   bool Before(std::uint32_t a, std::uint32_t b) const { return *keys_[a] < *keys_[b]; }
 

@@ -27,6 +27,7 @@ Examples:
   cuheap diff --markdown comment.md --fail-on 'leaks>0' main.json branch.json
   cuheap diff --json main.json branch.json | jq '.leaks[] | select(.change == "new") | .line.after.text'
   cuheap diff before.pickle after.pickle         PyTorch's own memory snapshots
+  cuheap diff main/ branch/                      the ranks of two runs: sum and worst rank of every line
 
 Exit status: 0; 1 if a condition of --fail-on is met, each named on standard error; 2 if a file cannot be
 read, an option is wrong, or a condition cannot be judged since events are missing. See diff.md.)";
@@ -35,7 +36,7 @@ read, an option is wrong, or a condition cannot be judged since events are missi
 
 void DiffArguments::AddTo(CLI::App& command) {
   command.footer(kHelp);
-  command.add_option("before", options_.before, "Snapshot made by cuheap run or by PyTorch; - is standard input")
+  command.add_option("before", options_.before, "Snapshot made by cuheap run or by PyTorch; - is standard input. Or a folder of ranks")
       ->required()
       ->type_name("BEFORE");
   command.add_option("after", options_.after, "The one to compare with it")->required()->type_name("AFTER");

@@ -14,6 +14,7 @@
 #include "analysis/snapshot_loader.h"
 #include "analysis/source_lines.h"
 #include "tools/cuheap/commands.h"
+#include "tools/cuheap/diff_ranks.h"
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/standard_output.h"
 
@@ -62,6 +63,7 @@ int StatusOf(const std::vector<analysis::Judgement>& judgements) {
 
 int CompareSnapshots(const DiffOptions& options) {
   if (!StandardOutputIsOpen()) return kUsageError;
+  if (AreFolders(options)) return CompareFolders(options);
   const std::optional<analysis::Snapshot> before = Load(options.before);
   const std::optional<analysis::Snapshot> after = Load(options.after);  // both files' errors in one go
   if (!before || !after) return kUsageError;

@@ -27,8 +27,8 @@ class RankRendering : public RankFixture {
 
 TEST_F(RankRendering, TheTextSaysWhoDiffersAndHow) {
   const std::string text = RenderRanksText(Mixed(), {});
-  EXPECT_THAT(text,
-              HasSubstr("LEAK  rank 2 leaks: 1 line, 12.0 MiB (12,582,912 B) never freed and growing; 1 file could"));
+  EXPECT_THAT(
+      text, HasSubstr("LEAK  rank 2 leaks: 1 line, 12.0 MiB (12,582,912 B) held to the end and growing; 1 file could"));
   EXPECT_THAT(text, HasSubstr("ranks           4 of 5, on node1\n"));
   EXPECT_THAT(text, HasSubstr("missing         rank 4: "));
   EXPECT_THAT(text, HasSubstr("only on rank 2: 12.0 MiB (12,582,912 B) in 12 blocks; +1.0 MiB a step"));
