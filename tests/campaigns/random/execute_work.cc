@@ -265,7 +265,7 @@ void Machine::Queries(const Block& block, std::ostream& out) const {
   cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
   int ordinal = -1;
   cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-  bool managed = false;
+  unsigned managed = 0;  // attributes that are true or false fill 32 bits
   cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
   CUcontext context = nullptr;
   const CUresult owner = cuPointerGetAttribute(static_cast<void*>(&context), CU_POINTER_ATTRIBUTE_CONTEXT, address);
