@@ -8,6 +8,7 @@ namespace {
 
 // How often a request tries again after memory went back: each time another thread may have been faster.
 constexpr int kReleaseAttempts = 100;
+constexpr std::uint64_t kLegacyHandle = 1;  // CU_STREAM_LEGACY
 constexpr std::size_t kLargest = std::size_t{1} << 47;  // bytes: more than any device has
 
 constexpr std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -366,6 +367,32 @@ DriverResult StreamLadder::SetAccess(StreamPoolId id, const AccessGrant* grants,
 }
 
 // ---- streams and contexts that end ----
+
+bool StreamLadder::StreamCompleted(StreamId id, std::uint64_t point) {
+  StreamRef legacy{0, kLegacyHandle, 0, StreamKind::kLegacy};
+  bool ask = false;
+  const auto prove = [&](StreamBooks& books, bool proven) {
+    StreamState* stream = books.FindStream(id);
+    if (proven && stream != nullptr) books.StreamProven(stream, point);
+    return books.AnyWatched();
+  };
+  const bool watched = Locked([&](StreamBooks& books) {
+    const StreamState* stream = books.FindStream(id);
+    const bool follows = stream != nullptr && stream->ref.behind_legacy && stream->ref.kind != StreamKind::kLegacy;
+    if (!follows || stream->proven >= std::min(point, stream->last_free)) return prove(books, true);
+    legacy.context = stream->ref.context;
+    ask = stream->alive && books.gates().Enter(id);
+    return false;
+  });
+  if (!ask) return watched;
+  const bool proven = memory_.QueryStream(legacy).ok();
+  const bool watched_now = Locked([&](StreamBooks& books) {
+    books.gates().Leave(id);
+    return prove(books, proven);
+  });
+  left_.notify_all();
+  return watched_now;
+}
 
 void StreamLadder::StreamDestroying(StreamId id) {
   StreamState* stream = nullptr;

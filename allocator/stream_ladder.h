@@ -40,6 +40,7 @@ class StreamLadder {
   void TrimAfterSynchronization();
   std::size_t ReleaseIdle(std::optional<int> device, std::size_t wanted);
   bool FreeAddressSpace();
+  bool StreamCompleted(StreamId id, std::uint64_t point);
   void StreamDestroying(StreamId stream);
   void StreamDestroyed(StreamId stream);
   void CloseContext(ContextId context);

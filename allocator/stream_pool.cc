@@ -102,11 +102,7 @@ std::uint64_t StreamPool::BeginSynchronize() const {
 }
 
 bool StreamPool::StreamCompleted(StreamId stream, std::uint64_t point) {
-  if (impl_->disabled()) return false;
-  return impl_->Locked([&](StreamBooks& books) {
-    if (StreamState* found = books.FindStream(stream)) books.StreamProven(found, point);
-    return books.AnyWatched();
-  });
+  return !impl_->disabled() && impl_->StreamCompleted(stream, point);
 }
 
 bool StreamPool::ContextCompleted(ContextId context, std::uint64_t point) {

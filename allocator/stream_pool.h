@@ -101,7 +101,9 @@ class StreamPool {
   // Before a synchronisation of the program begins: what to give to its end.
   std::uint64_t BeginSynchronize() const;
   // All that was in the stream, or the context, when BeginSynchronize gave `point` has completed. True if
-  // TrimAfterSynchronization has something to do.
+  // TrimAfterSynchronization has something to do. A free puts nothing into its stream, so a stream that follows the
+  // legacy default stream may be empty while work there, which the free comes after, is not done: if frees wait in such
+  // a stream, the legacy stream is asked.
   bool StreamCompleted(StreamId stream, std::uint64_t point);
   bool ContextCompleted(ContextId context, std::uint64_t point);
   // Gives back what release thresholds and destroyed pools ask for.

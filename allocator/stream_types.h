@@ -32,6 +32,8 @@ struct StreamRef {
   std::uint64_t handle = 0;  // a CUstream
   ContextId context = 0;     // that it belongs to
   StreamKind kind = StreamKind::kOrdinary;
+  // Its work comes after what the legacy default stream had before it: it was not made with CU_STREAM_NON_BLOCKING.
+  bool behind_legacy = true;
 };
 
 struct StreamPoolOptions {

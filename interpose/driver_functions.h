@@ -10,6 +10,7 @@ namespace cuheap {
 #define CUHEAP_STREAM_ORDERED_FUNCTIONS(FUNCTION) \
   FUNCTION(cuStreamGetId)                         \
   FUNCTION(cuStreamGetCtx)                        \
+  FUNCTION(cuStreamGetFlags)                      \
   FUNCTION(cuStreamQuery)                         \
   FUNCTION(cuEventCreate)                         \
   FUNCTION(cuEventRecord)                         \

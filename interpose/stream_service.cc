@@ -50,6 +50,7 @@ StreamService::Stream StreamService::Identify(HookId id, CUstream stream, std::u
     const std::lock_guard lock(mutex_);
     if (const auto known = streams_.find(number); known != streams_.end()) {
       found.ref.context = known->second.context;
+      found.ref.behind_legacy = known->second.behind_legacy;
       found.device = known->second.device;
       return found;
     }
@@ -59,8 +60,12 @@ StreamService::Stream StreamService::Identify(HookId id, CUstream stream, std::u
   if (found.result != CUDA_SUCCESS) return found;
   found.ref.context = reinterpret_cast<std::uint64_t>(owner);
   if (found.ref.context != context) found.device = DeviceOf(found.ref.context);
+  unsigned int flags = 0;
+  if (driver_.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS) {
+    found.ref.behind_legacy = (flags & CU_STREAM_NON_BLOCKING) == 0;
+  }
   const std::lock_guard lock(mutex_);
-  streams_[number] = {found.ref.context, found.device};
+  streams_[number] = {found.ref.context, found.device, found.ref.behind_legacy};
   return found;
 }
 

@@ -71,6 +71,7 @@ class StreamService {
   struct Known {
     std::uint64_t context = 0;
     int device = -1;
+    bool behind_legacy = true;
   };
   int DeviceOf(std::uint64_t context) const;
   StreamPoolId NewPool(int device, std::size_t max_bytes, bool expects_much);

@@ -35,8 +35,8 @@ class StreamPoolTest : public testing::Test {
   }
 
   FakeStreamMemory memory_;
-  const StreamRef a_{1, 0x11, kContext, StreamKind::kOrdinary};
-  const StreamRef b_{2, 0x12, kContext, StreamKind::kOrdinary};
+  const StreamRef a_{1, 0x11, kContext, StreamKind::kOrdinary, /*behind_legacy=*/false};
+  const StreamRef b_{2, 0x12, kContext, StreamKind::kOrdinary, /*behind_legacy=*/false};
   const StreamRef legacy_{3, 0, kContext, StreamKind::kLegacy};
   StreamPool pool_{memory_, nullptr, {}};
   const StreamPoolId id_ = pool_.AddPool(0, 0);
@@ -70,6 +70,23 @@ TEST_F(StreamPoolTest, ASynchronisationOfTheProgramProvesWithoutAnyCall) {
   const std::uint64_t calls = memory_.calls();
   EXPECT_EQ(Get(b_, 5 * kMiB), first);
   EXPECT_EQ(memory_.calls(), calls);
+}
+
+// cuMemsetAsync in the legacy stream, cuMemFreeAsync in one that follows it: nothing is in the second, yet the free comes
+// after the memset.
+TEST_F(StreamPoolTest, AnEmptyStreamThatFollowsTheLegacyOneProvesNothingWhileThatIsBusy) {
+  const StreamRef follower{7, 0x17, kContext, StreamKind::kOrdinary, /*behind_legacy=*/true};
+  constexpr StreamId kLegacyOfContext = 0;  // how the pool asks for it
+  pool_.SetReleaseThreshold(id_, 0);
+  const DeviceAddress first = Get(follower, 5 * kMiB);
+  memory_.Submit(kLegacyOfContext);
+  Put(follower, first);
+  SynchronizeByProgram(follower);
+  EXPECT_EQ(memory_.calls(Operation::kQueryStream), 1u);
+  EXPECT_NE(pool_.Stats(id_).reserved, 0u) << "the memset may still write there";
+  memory_.Complete(kLegacyOfContext, memory_.Submitted(kLegacyOfContext));
+  SynchronizeByProgram(follower);
+  EXPECT_EQ(pool_.Stats(id_).reserved, 0u);
 }
 
 TEST_F(StreamPoolTest, ASynchronisationBegunBeforeTheFreeProvesNothing) {

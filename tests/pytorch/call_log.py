@@ -91,7 +91,8 @@ def besides_memory(lines: list[str]) -> list[str]:
 # Served by our pools: in the log only of a run without them, or where they forward. And what they ask the driver.
 SERVED = frozenset((
     "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync", "cuStreamGetId",
-    "cuStreamGetCtx", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", "cuMemGetAllocationGranularity"))
+    "cuStreamGetCtx", "cuStreamGetFlags", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool",
+    "cuMemGetAllocationGranularity"))
 _OWN = "cuThreadExchangeStreamCaptureMode"
 _EVENT = re.compile(r"Event=(0x[0-9a-f]+)")
 

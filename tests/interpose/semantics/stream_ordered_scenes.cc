@@ -211,6 +211,28 @@ void LimitedPool() {
 }
 const Scene kLimitedPool("limited-pool", "", LimitedPool);
 
+// A free in a stream that follows the legacy one, behind work there: a wait for the stream, in which nothing was put, may
+// come back before that work is done, and then a pool that keeps nothing gives the memory back.
+void FreeBehindLegacyWork() {
+  StartDevice();
+  CUstream follower = nullptr;
+  Must("stream", cuStreamCreate(&follower, CU_STREAM_DEFAULT));
+  std::uint64_t keep = 0;
+  Must("threshold", cuMemPoolSetAttribute(DefaultPool(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+  const CUdeviceptr first = AllocateIn(nullptr, 2 * kMiB);
+  Must("fill", cuMemsetD32Async(first, 0x33, 2 * kMiB / 4, nullptr));
+  Say("free", cuMemFreeAsync(first, follower));
+  Say("wait for the follower", cuStreamSynchronize(follower));
+  const CUdeviceptr second = AllocateIn(follower, 2 * kMiB);
+  Must("fill", cuMemsetD32Async(second, 0x44, 1024, follower));
+  Say("wait for the follower", cuStreamSynchronize(follower));
+  Say("wait for all", cuCtxSynchronize());
+  Print("second %x", ReadWord(second));
+  Expect(ReadWord(second) == 0x44, "the second's own bytes");
+  Say("free", cuMemFreeAsync(second, follower));
+}
+const Scene kFreeBehindLegacyWork("free-behind-legacy-work", "", FreeBehindLegacyWork);
+
 // Pools of two devices, used from the other one.
 void PoolsOfDevices() {
   if (!HasDevices(2)) return;
