@@ -8,7 +8,7 @@ namespace {
 
 // How often a request tries again after memory went back: each time another thread may have been faster.
 constexpr int kReleaseAttempts = 100;
-constexpr std::uint64_t kLegacyHandle = 1;  // CU_STREAM_LEGACY
+constexpr std::uint64_t kLegacyHandle = 1;              // CU_STREAM_LEGACY
 constexpr std::size_t kLargest = std::size_t{1} << 47;  // bytes: more than any device has
 
 constexpr std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }

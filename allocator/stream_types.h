@@ -37,9 +37,9 @@ struct StreamRef {
 };
 
 struct StreamPoolOptions {
-  // Address space taken at once for a pool's large blocks, in bytes (multiples of kStreamPage): at first, and at most, each
-  // next one four times the one before. For small blocks it is a sixteenth. A pool that is expected to hold much begins
-  // with the most.
+  // Address space taken at once for a pool's large blocks, in bytes (multiples of kStreamPage): at first, and at most,
+  // each next one four times the one before. For small blocks it is a sixteenth. A pool that is expected to hold much
+  // begins with the most.
   std::size_t first_region_bytes = std::size_t{512} << 20;
   std::size_t region_bytes = std::size_t{64} << 30;
   // Requests below this have pages of their own, so that they don't pin the big ones' memory.

@@ -72,8 +72,8 @@ TEST_F(StreamPoolTest, ASynchronisationOfTheProgramProvesWithoutAnyCall) {
   EXPECT_EQ(memory_.calls(), calls);
 }
 
-// cuMemsetAsync in the legacy stream, cuMemFreeAsync in one that follows it: nothing is in the second, yet the free comes
-// after the memset.
+// cuMemsetAsync in the legacy stream, cuMemFreeAsync in one that follows it: nothing is in the second, yet the free
+// comes after the memset.
 TEST_F(StreamPoolTest, AnEmptyStreamThatFollowsTheLegacyOneProvesNothingWhileThatIsBusy) {
   const StreamRef follower{7, 0x17, kContext, StreamKind::kOrdinary, /*behind_legacy=*/true};
   constexpr StreamId kLegacyOfContext = 0;  // how the pool asks for it

@@ -151,7 +151,12 @@ std::string Execute(const Program& program) {
 }
 
 void Machine::CleanUp() {
-  if (lost_) return;  // nothing works any more
+  if (lost_) {
+    // Nothing works any more, but a host function or a copy may still be running: what they write to stays.
+    for (auto& [number, host] : host_.all()) host.release();
+    for (auto& [number, block] : blocks_.all()) block.registered.release();
+    return;
+  }
   for (auto& [number, context] : contexts_.all()) {
     if (context.destroyed) continue;
     cuCtxSetCurrent(context.handle);

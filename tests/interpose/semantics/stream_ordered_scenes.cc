@@ -211,8 +211,8 @@ void LimitedPool() {
 }
 const Scene kLimitedPool("limited-pool", "", LimitedPool);
 
-// A free in a stream that follows the legacy one, behind work there: a wait for the stream, in which nothing was put, may
-// come back before that work is done, and then a pool that keeps nothing gives the memory back.
+// A free in a stream that follows the legacy one, behind work there: a wait for the stream, in which nothing was put,
+// may come back before that work is done, and then a pool that keeps nothing gives the memory back.
 void FreeBehindLegacyWork() {
   StartDevice();
   CUstream follower = nullptr;
