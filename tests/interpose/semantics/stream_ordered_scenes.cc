@@ -223,7 +223,7 @@ void FreeBehindLegacyWork() {
   Must("fill", cuMemsetD32Async(first, 0x33, 2 * kMiB / 4, nullptr));
   Say("free", cuMemFreeAsync(first, follower));
   Say("wait for the follower", cuStreamSynchronize(follower));
-  const CUdeviceptr second = AllocateIn(follower, 2 * kMiB);
+  const CUdeviceptr second = AllocateIn(follower, 4096);  // lies elsewhere
   Must("fill", cuMemsetD32Async(second, 0x44, 1024, follower));
   Say("wait for the follower", cuStreamSynchronize(follower));
   Say("wait for all", cuCtxSynchronize());
