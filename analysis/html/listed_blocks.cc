@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <queue>
 #include <tuple>
-
-#include "absl/container/flat_hash_map.h"
+#include <unordered_map>
 
 namespace cuheap::analysis {
 namespace {
@@ -16,7 +15,8 @@ class Findings {
       const LeakFinding& finding = report.findings[i];
       // The first that has a stack keeps it: findings are ordered by severity.
       for (const StackShare& share : finding.stacks)
-        of_stack_.try_emplace({finding.scope.host, finding.scope.device, share.stack}, static_cast<std::uint32_t>(i));
+        of_stack_.try_emplace(Key(finding.scope.host, finding.scope.device, share.stack),
+                              static_cast<std::uint32_t>(i));
     }
     for (const Block& block : blocks.program) last_allocation_ = std::max(last_allocation_, block.allocated_at);
   }
@@ -24,11 +24,16 @@ class Findings {
   std::uint32_t Of(const Block& block) const {
     if (!Kept(block)) return kNoFinding;
     const bool host = Blocks::OnHost(block.kind);
-    const auto found = of_stack_.find({host, host ? 0 : block.device, block.stack});
+    const auto found = of_stack_.find(Key(host, host ? 0 : block.device, block.stack));
     return found == of_stack_.end() ? kNoFinding : found->second;
   }
 
  private:
+  // Ordinals have 16 bits, see kUnknownDevice.
+  static std::uint64_t Key(bool host, std::uint32_t device, std::uint32_t stack) {
+    return std::uint64_t{host} << 63 | std::uint64_t{device} << 32 | stack;
+  }
+
   // Held to the end, as leaks.h has it.
   bool Kept(const Block& block) const {
     if (block.never_freed() || block.freed_at_shutdown) return true;
@@ -39,7 +44,7 @@ class Findings {
   }
 
   const Report& report_;
-  absl::flat_hash_map<std::tuple<bool, std::uint32_t, std::uint32_t>, std::uint32_t> of_stack_;
+  std::unordered_map<std::uint64_t, std::uint32_t> of_stack_;
   std::uint64_t last_allocation_ = 0;
 };
 

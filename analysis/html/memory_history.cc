@@ -329,6 +329,7 @@ std::vector<MemoryHistory> TellMemoryHistory(const Report& report, const Blocks&
     if (Blocks::OnDevice(block.kind) || block.is_tensor()) places.emplace(false, block.device);
   }
   std::vector<MemoryHistory> histories;
+  histories.reserve(places.size());
   for (const auto& [host, device] : places)
     histories.push_back(Place(report, blocks, category, host, device, limits).Tell());
   return histories;

@@ -202,6 +202,7 @@ class Writer {
       json[totals.scope.tensors ? "tensor_peak" : "peak"] = {totals.peak_bytes, totals.peak_ns};
     }
     std::vector<std::uint32_t> steps;
+    steps.reserve(history.time_ns.size());
     for (const std::int64_t time : history.time_ns) steps.push_back(report_.steps.StepOf(time));
     json["time"] = Differences(history.time_ns);
     json["step"] = steps;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "analysis/reports/framework_cache.h"
 
 namespace cuheap::analysis {
@@ -176,7 +176,7 @@ class Drawer {
   const Blocks& blocks_;
   const FrameworkCaches& caches_;
   // Of the tensors that any map may show.
-  absl::flat_hash_map<std::uint64_t, std::uint32_t> tensor_by_id_;
+  std::unordered_map<std::uint64_t, std::uint32_t> tensor_by_id_;
 };
 
 }  // namespace
