@@ -205,8 +205,8 @@ AllocationKind FromJournal(journal::AllocationKind kind) {
 
 EventType FromJournal(journal::EventType type) {
   // The two enums have the same values in the same order.
-  static_assert(static_cast<int>(journal::EventType::kUnmap) == static_cast<int>(EventType::kUnmap));
-  return type <= journal::EventType::kUnmap ? static_cast<EventType>(type) : EventType::kNone;
+  static_assert(static_cast<int>(journal::EventType::kDriverCall) == static_cast<int>(EventType::kDriverCall));
+  return type <= journal::EventType::kDriverCall ? static_cast<EventType>(type) : EventType::kNone;
 }
 
 }  // namespace cuheap::analysis

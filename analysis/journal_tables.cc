@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/journal_scan.h"
+#include "analysis/snapshot_names.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -185,6 +186,21 @@ void ReadTable(const JournalBytes& bytes, const std::vector<ExtentPlace>& extent
   if (wrong > 0) damage.Add(std::string(name) + ": " + std::to_string(wrong) + " records are damaged, left out");
 }
 
+// Recorders of before left zeros: then there is none.
+void FillDriverTime(const journal::FileHeader& header, Snapshot& snapshot) {
+  static_assert(static_cast<int>(journal::DriverCall::kPoolWait) == static_cast<int>(DriverCall::kPoolWait));
+  static_assert(kDriverCalls <= journal::kDriverCalls);
+  std::vector<DriverTime> times;
+  std::uint64_t calls = 0;
+  for (std::size_t call = 0; call < kDriverCalls; ++call) {
+    const journal::DriverTime& time = header.driver_time[call];
+    times.push_back({std::string(ToString(static_cast<DriverCall>(call))), time.count.load(), time.total_ns.load(),
+                     time.longest_ns.load()});
+    calls += times.back().count;
+  }
+  if (calls != 0) snapshot.driver_time = std::move(times);
+}
+
 }  // namespace
 
 void FillFromHeader(const journal::FileHeader& header, Snapshot& snapshot) {
@@ -203,6 +219,7 @@ void FillFromHeader(const journal::FileHeader& header, Snapshot& snapshot) {
   for (const auto& [counter, name] : kCounters) {
     snapshot.counters[std::string(name)] = header.counters[static_cast<std::size_t>(counter)].load();
   }
+  FillDriverTime(header, snapshot);
   for (std::uint32_t ordinal = 0; ordinal < journal::kMaxDevices; ++ordinal) {
     const journal::DeviceRecord& record = header.devices[ordinal];
     if (record.present.load() != 0) {

@@ -6,6 +6,7 @@
 #ifndef CUHEAP_ANALYSIS_SNAPSHOT_H_
 #define CUHEAP_ANALYSIS_SNAPSHOT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -127,6 +128,17 @@ enum class EventType : std::uint8_t {
   kFrameworkOutOfMemory,  // bytes asked for; address: bytes of all tensors; stream: bytes that the cache holds
   kMap,                   // of a kVirtual (id) at `address`; stream: its handle
   kUnmap,
+  kDriverCall,  // one that took 0.1 ms or more; bytes: its duration in ns, address: a DriverCall
+};
+
+// What a call of the real driver was for. Names in JSON: "allocate", "free", ... (snapshot_names.h).
+enum class DriverCall : std::uint8_t { kAllocate, kFree, kMap, kPinHost, kUnpinHost, kFreeWait, kPoolWait };
+inline constexpr std::size_t kDriverCalls = 7;
+
+// Of the process, all threads together.
+struct DriverTime {
+  std::string call;  // word of a DriverCall
+  std::uint64_t count = 0, total_ns = 0, longest_ns = 0;
 };
 
 // Columns of equal length. `id` joins an allocation with its free.
@@ -175,6 +187,7 @@ struct Snapshot {
   bool simulated = false;  // ran on the simulated CUDA: totals leave out what it does not model
   std::map<std::string, std::string> configuration;  // options in force
   std::map<std::string, std::uint64_t> counters;
+  std::vector<DriverTime> driver_time;  // in order of DriverCall; empty: the recorder did not take the time
   Completeness completeness;
   std::vector<std::string> strings{""};
   std::vector<Frame> frames{Frame{}};

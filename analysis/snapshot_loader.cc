@@ -132,6 +132,11 @@ std::vector<Field> FieldsOf(Process& process) {
           Map("launcher", process.launcher)};
 }
 
+std::vector<Field> FieldsOf(DriverTime& time) {
+  return {Scalar("call", time.call), Scalar("count", time.count), Scalar("total_ns", time.total_ns),
+          Scalar("longest_ns", time.longest_ns)};
+}
+
 std::vector<Field> FieldsOf(Completeness& completeness) {
   return {Scalar("end", completeness.end), Scalar("events_overwritten", completeness.events_overwritten),
           Scalar("events_dropped", completeness.events_dropped), Scalar("live_dropped", completeness.live_dropped),
@@ -262,6 +267,7 @@ std::vector<Field> TopFields(Draft& draft) {
           Scalar("simulated", snapshot.simulated),
           Map("configuration", snapshot.configuration),
           Map("counters", snapshot.counters),
+          Optional(Rows<DriverTime>("driver_time", snapshot.driver_time, FieldsOf)),
           Object("completeness", FieldsOf(snapshot.completeness)),
           Object("words", FieldsOf(draft.words)),
           Rows<Device>("devices", snapshot.devices, FieldsOf),

@@ -26,13 +26,17 @@ constexpr std::array kEventTypes = {"none"sv,
                                     "step_mark"sv,
                                     "framework_out_of_memory"sv,
                                     "map"sv,
-                                    "unmap"sv};
+                                    "unmap"sv,
+                                    "driver_call"sv};
+constexpr std::array kDriverCallWords = {"allocate"sv,   "free"sv,      "map"sv,      "pin_host"sv,
+                                         "unpin_host"sv, "free_wait"sv, "pool_wait"sv};
 
 // A value added to an enum without its word would be written as "unknown".
 static_assert(kFrameKinds.size() == static_cast<std::size_t>(FrameKind::kPython) + 1);
 static_assert(kAllocationKinds.size() == static_cast<std::size_t>(AllocationKind::kImportedVirtual) + 1);
 static_assert(kAllocators.size() == static_cast<std::size_t>(Allocator::kCuheap) + 1);
-static_assert(kEventTypes.size() == static_cast<std::size_t>(EventType::kUnmap) + 1);
+static_assert(kEventTypes.size() == static_cast<std::size_t>(EventType::kDriverCall) + 1);
+static_assert(kDriverCallWords.size() == kDriverCalls);
 
 }  // namespace
 
@@ -51,6 +55,11 @@ std::span<const std::string_view> Words<Allocator>() {
 template <>
 std::span<const std::string_view> Words<EventType>() {
   return kEventTypes;
+}
+
+template <>
+std::span<const std::string_view> Words<DriverCall>() {
+  return kDriverCallWords;
 }
 
 bool IsDeviceMemory(AllocationKind kind) {

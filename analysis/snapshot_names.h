@@ -23,6 +23,8 @@ template <>
 std::span<const std::string_view> Words<Allocator>();
 template <>
 std::span<const std::string_view> Words<EventType>();
+template <>
+std::span<const std::string_view> Words<DriverCall>();
 
 // The word of a value; "unknown" for a value outside the enum.
 template <typename Enum>

@@ -154,6 +154,10 @@ Json ToJson(const ThreadInfo& thread) {
   return {{"tid", thread.tid}, {"name", thread.name}, {"first_ns", thread.first_ns}, {"last_ns", thread.last_ns}};
 }
 
+Json ToJson(const DriverTime& time) {
+  return {{"call", time.call}, {"count", time.count}, {"total_ns", time.total_ns}, {"longest_ns", time.longest_ns}};
+}
+
 Json ToJson(const Note& note) {
   return {{"code", note.code}, {"text", note.text}, {"time_ns", note.time_ns}, {"a", note.a}, {"b", note.b}};
 }
@@ -257,6 +261,7 @@ void Write(const Snapshot& snapshot, TextSink& sink) {
   out.Member("simulated", snapshot.simulated);
   out.Member("configuration", snapshot.configuration);
   out.Member("counters", snapshot.counters);
+  if (!snapshot.driver_time.empty()) WriteRows(out, "driver_time", snapshot.driver_time);
   out.Member("completeness", ToJson(snapshot.completeness));
   out.Member("words", {{"frame_kind", WordsOf<FrameKind>()},
                        {"allocation_kind", WordsOf<AllocationKind>()},

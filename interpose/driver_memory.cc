@@ -1,5 +1,7 @@
 #include "interpose/driver_memory.h"
 
+#include "interpose/driver_timer.h"
+
 namespace cuheap {
 
 ContextScope::ContextScope(const DriverFunctions& driver, std::uint64_t context) : driver_(driver) {
@@ -20,13 +22,18 @@ DriverResult DriverMemory::Allocate(std::size_t bytes, std::uint64_t* out) {
   CUcontext context = nullptr;
   driver_.cuCtxGetCurrent(&context);
   CUdeviceptr address = 0;
-  const CUresult result = driver_.cuMemAlloc_v2(&address, bytes);
+  const CUresult result =
+      Timed(journal::DriverCall::kAllocate, [&] { return driver_.cuMemAlloc_v2(&address, bytes); });
   if (result == CUDA_SUCCESS) {
     const std::lock_guard lock(mutex_);
     contexts_[address] = reinterpret_cast<std::uint64_t>(context);
     *out = address;
   }
   return {result};
+}
+
+DriverResult DriverMemory::Synchronize(std::uint64_t context) {
+  return Timed(journal::DriverCall::kPoolWait, [&] { return DriverResult{helper_.Synchronize(context, deadline_)}; });
 }
 
 CUresult DriverMemory::FreeHere(std::uint64_t context, std::uint64_t address) {
@@ -52,6 +59,7 @@ DriverResult DriverMemory::Free(std::uint64_t address) {
     context = reinterpret_cast<std::uint64_t>(current);
   }
   CUresult result = CUDA_SUCCESS;
+  const DriverTimer timer(journal::DriverCall::kFree);
   switch (frees_.Free(context, address, deadline_ * kFreeDeadlines, &result)) {
     case FreeHelper::Outcome::kDone:
       break;

@@ -70,7 +70,7 @@ class DriverMemory {
   DriverResult Free(std::uint64_t address);
   // Before a context is destroyed: no free of ours is under way in it afterwards.
   void Leave(std::uint64_t context) { frees_.Leave(context); }
-  DriverResult Synchronize(std::uint64_t context) { return {helper_.Synchronize(context, deadline_)}; }
+  DriverResult Synchronize(std::uint64_t context);
 
  private:
   CUresult FreeHere(std::uint64_t context, std::uint64_t address);

@@ -19,7 +19,7 @@ template <class Fill, class Real, class... Args>
 CUresult ForwardAllocation(Router& router, journal::AllocationKind kind, Fill&& fill, Real real, Args... args) {
   const Place place = router.Where();
   router.DeviceSeen(place.device);
-  const CUresult result = router.ForwardWithRescue(real, args...);
+  const CUresult result = Timed(AllocationCall(kind), [&] { return router.ForwardWithRescue(real, args...); });
   recorder::Allocation allocation;
   allocation.kind = kind;
   const recorder::CapturedStack stack = recorder::CaptureStack(true);
@@ -44,7 +44,9 @@ struct Handler<Effect::kAllocate> {
     if (stack.caller_is_pytorch) allocation.flags |= journal::kCallerIsPyTorch;
     const bool serve = out != nullptr && bytes != 0 && !stack.caller_is_pytorch && router.MayServe(place);
     const CUresult result =
-        serve ? router.Serve(place, out, bytes, allocation) : router.ForwardWithRescue(real, out, bytes);
+        serve ? router.Serve(place, out, bytes, allocation) : Timed(journal::DriverCall::kAllocate, [&] {
+          return router.ForwardWithRescue(real, out, bytes);
+        });
     if (result == CUDA_SUCCESS && out != nullptr) allocation.address = *out;
     router.RecordAllocation(result, allocation, place);
     return result;
@@ -232,7 +234,9 @@ struct Handler<Effect::kMapPhysical> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address, std::size_t bytes, std::size_t offset,
                        CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    const CUresult result = router.ForwardWithRescue(real, address, bytes, offset, handle, flags);
+    const CUresult result = Timed(journal::DriverCall::kMap, [&] {
+      return router.ForwardWithRescue(real, address, bytes, offset, handle, flags);
+    });
     if (result == CUDA_SUCCESS && router.physical().Mapped(address, bytes, handle)) {
       recorder::Mapped(handle, journal::AllocationKind::kVirtual, address, bytes);
     }
@@ -253,7 +257,7 @@ struct Handler<Effect::kUnmapPhysical> {
     for (const PhysicalBook::Ended& ended : router.physical().EndedByUnmap(address, bytes)) {
       tokens.push_back(router.Freeing(ended.handle, 0, ended.kind));
     }
-    const CUresult result = router.Forward(real, address, bytes);
+    const CUresult result = Timed(journal::DriverCall::kMap, [&] { return router.Forward(real, address, bytes); });
     if (result == CUDA_SUCCESS) {
       router.physical().Unmapped(address, bytes);
       for (const recorder::FreeToken& token : tokens) router.HostMemoryFreed(token);

@@ -27,7 +27,7 @@ CUresult AllocateInStream(Router& router, HookId id, journal::AllocationKind kin
   if (stack.caller_is_pytorch) allocation.flags |= journal::kCallerIsPyTorch;
   std::optional<CUresult> served;
   if (out != nullptr && bytes != 0) served = router.ServeInStream(id, place, pool, stream, out, bytes, allocation);
-  const CUresult result = served ? *served : forward();
+  const CUresult result = served ? *served : Timed(journal::DriverCall::kAllocate, forward);
   if (result == CUDA_SUCCESS && out != nullptr) allocation.address = *out;
   router.RecordAllocation(result, allocation, place);
   return result;

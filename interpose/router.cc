@@ -349,7 +349,9 @@ CUresult Router::SynchronizeForFree(std::uint64_t context) {
   const ContextScope scope(driver_, context);
   if (scope.result() != CUDA_SUCCESS) return Observe(scope.result());
   const Bracket bracket = BeginSynchronization(context);
-  const CUresult result = Observe(ProgramsCall<CUresult (*)()>(driver_.cuCtxSynchronize)());
+  const CUresult result = Timed(journal::DriverCall::kFreeWait, [&] {
+    return Observe(ProgramsCall<CUresult (*)()>(driver_.cuCtxSynchronize)());
+  });
   EndSynchronization(context, bracket, result);
   recorder::Count(journal::Counter::kPoolSynchronizations);
   return result;

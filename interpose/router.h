@@ -27,6 +27,7 @@
 #include "interpose/context_book.h"
 #include "interpose/driver_functions.h"
 #include "interpose/driver_memory.h"
+#include "interpose/driver_timer.h"
 #include "interpose/export_table.h"
 #include "interpose/exposed_book.h"
 #include "interpose/free_barrier.h"
@@ -130,7 +131,7 @@ class Router : private SyncListener, private SyncPoolObserver, private StreamPoo
                        Args... args) {
     const recorder::FreeToken token = address == 0 ? recorder::FreeToken{} : Freeing(address, stream, kind);
     const std::optional<PoolBlock> exposed = exposed_.Take(address);
-    const CUresult result = Forward(real, args...);
+    const CUresult result = Timed(FreeCall(token.allocation.kind), [&] { return Forward(real, args...); });
     if (result == CUDA_ERROR_DEINITIALIZED) return result;  // see FreeAtTheEnd
     if (result != CUDA_SUCCESS) {
       if (exposed) exposed_.Add(*exposed);

@@ -4,9 +4,12 @@
 #include <vector>
 
 #include "interpose/driver_memory.h"
+#include "interpose/driver_timer.h"
 
 namespace cuheap {
 namespace {
+
+using journal::DriverCall;
 
 // As plain as memory of the default pool is: pinned on its device, not to be exported.
 CUmemAllocationProp PropertiesOn(int device) {
@@ -38,38 +41,38 @@ bool StreamDriver::Supports(int device) const {
 DriverResult StreamDriver::Reserve(std::size_t bytes, std::uint64_t* out) {
   const RelaxedCapture relaxed(driver_);
   CUdeviceptr address = 0;
-  const CUresult result = driver_.cuMemAddressReserve(&address, bytes, kStreamPage, 0, 0);
+  const CUresult result = Timed(DriverCall::kMap, [&] { return driver_.cuMemAddressReserve(&address, bytes, kStreamPage, 0, 0); });
   if (result == CUDA_SUCCESS) *out = address;
   return {result};
 }
 
 DriverResult StreamDriver::Unreserve(std::uint64_t address, std::size_t bytes) {
   const RelaxedCapture relaxed(driver_);
-  return {driver_.cuMemAddressFree(address, bytes)};
+  return {Timed(DriverCall::kMap, [&] { return driver_.cuMemAddressFree(address, bytes); })};
 }
 
 DriverResult StreamDriver::Create(int device, std::size_t bytes, std::uint64_t* out) {
   const RelaxedCapture relaxed(driver_);
   const CUmemAllocationProp properties = PropertiesOn(device);
   CUmemGenericAllocationHandle handle = 0;
-  const CUresult result = driver_.cuMemCreate(&handle, bytes, &properties, 0);
+  const CUresult result = Timed(DriverCall::kAllocate, [&] { return driver_.cuMemCreate(&handle, bytes, &properties, 0); });
   if (result == CUDA_SUCCESS) *out = handle;
   return {result};
 }
 
 DriverResult StreamDriver::Release(std::uint64_t handle) {
   const RelaxedCapture relaxed(driver_);
-  return {driver_.cuMemRelease(handle)};
+  return {Timed(DriverCall::kFree, [&] { return driver_.cuMemRelease(handle); })};
 }
 
 DriverResult StreamDriver::Map(std::uint64_t address, std::size_t bytes, std::uint64_t handle) {
   const RelaxedCapture relaxed(driver_);
-  return {driver_.cuMemMap(address, bytes, 0, handle, 0)};
+  return {Timed(DriverCall::kMap, [&] { return driver_.cuMemMap(address, bytes, 0, handle, 0); })};
 }
 
 DriverResult StreamDriver::Unmap(std::uint64_t address, std::size_t bytes) {
   const RelaxedCapture relaxed(driver_);
-  return {driver_.cuMemUnmap(address, bytes)};
+  return {Timed(DriverCall::kMap, [&] { return driver_.cuMemUnmap(address, bytes); })};
 }
 
 DriverResult StreamDriver::SetAccess(std::uint64_t address, std::size_t bytes, const AccessGrant* grants,
@@ -81,7 +84,11 @@ DriverResult StreamDriver::SetAccess(std::uint64_t address, std::size_t bytes, c
     descriptions[i].location.id = grants[i].device;
     descriptions[i].flags = static_cast<CUmemAccess_flags>(grants[i].flags);
   }
-  return {driver_.cuMemSetAccess(address, bytes, descriptions.data(), count)};
+  return {Timed(DriverCall::kMap, [&] { return driver_.cuMemSetAccess(address, bytes, descriptions.data(), count); })};
+}
+
+DriverResult StreamDriver::Synchronize(std::uint64_t context) {
+  return Timed(DriverCall::kPoolWait, [&] { return DriverResult{helper_.Synchronize(context, deadline_)}; });
 }
 
 // Source: CUDA Driver API, cuEventRecord: event and stream must be of the same context.

@@ -35,7 +35,7 @@ class StreamDriver {
   DriverResult QueryEvent(std::uint64_t event);
   void DestroyEvent(std::uint64_t event);
   DriverResult QueryStream(const StreamRef& stream);
-  DriverResult Synchronize(std::uint64_t context) { return {helper_.Synchronize(context, deadline_)}; }
+  DriverResult Synchronize(std::uint64_t context);
 
  private:
   const DriverFunctions& driver_;

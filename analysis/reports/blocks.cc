@@ -15,6 +15,10 @@ std::size_t TeardownBegin(const Events& events) {
   bool destroyed = false;
   while (begin > 0) {
     const EventType type = events.type[begin - 1];
+    if (type == EventType::kDriverCall) {  // a slow free of the pool's segments
+      --begin;
+      continue;
+    }
     const bool with_context = type == EventType::kFree && (events.flags[begin - 1] & journal::kFreedWithContext) != 0;
     if (!with_context && type != EventType::kContextDestroyed && type != EventType::kSegmentFree) break;
     destroyed = destroyed || with_context || type == EventType::kContextDestroyed;

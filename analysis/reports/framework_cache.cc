@@ -31,7 +31,7 @@ void Lay(CacheSegment& segment, const std::vector<const Block*>& tensors) {
   };
   for (const Block* tensor : tensors) {
     idle_until(tensor->address);
-    segment.blocks.push_back({tensor->address, tensor->bytes, tensor->id, tensor->stack});
+    segment.blocks.push_back({tensor->address, tensor->bytes, tensor->id, tensor->stack, tensor->freed_at});
     at = std::max(at, tensor->address + tensor->bytes);
     segment.used += tensor->bytes;
   }
@@ -125,7 +125,7 @@ FrameworkCaches::FrameworkCaches(const Snapshot& snapshot, const Blocks& blocks)
     } else if (block.in_framework_cache() && Blocks::OnDevice(block.kind)) {
       devices.insert(block.device);
       if (block.kind == AllocationKind::kVirtual) continue;  // its mappings count
-      Range range{block.address, block.bytes, block.device, false, block.allocated_at};
+      Range range{block.address, block.bytes, block.device, false, block.stream, block.allocated_at};
       range.from_ns = block.allocated_ns;
       if (!block.never_freed()) {
         range.until = block.freed_at;
@@ -155,7 +155,9 @@ void FrameworkCaches::AddMappings() {
     const std::pair key(events.id[i], events.address[i]);
     seen.insert(events.id[i]);
     if (map || !open.contains(key)) {
-      Range range{events.address[i], events.bytes[i], events.device[i], true, map ? i + 1 : 0};
+      // In our recorder's events of mappings `stream` is the handle: whose the memory is, is not known.
+      const std::uint64_t stream = snapshot_.recorder == "pytorch" ? events.stream[i] : 0;
+      Range range{events.address[i], events.bytes[i], events.device[i], true, stream, map ? i + 1 : 0};
       if (map) range.from_ns = events.time_ns[i];
       open[key] = ranges_.size();
       ranges_.push_back(range);
@@ -172,7 +174,7 @@ void FrameworkCaches::AddMappings() {
         seen.contains(live.id)) {
       continue;
     }
-    ranges_.push_back({live.mapped_address, live.bytes, live.device, true});
+    ranges_.push_back({live.mapped_address, live.bytes, live.device, true, live.stream});
   }
 }
 
@@ -192,6 +194,8 @@ CacheState FrameworkCaches::At(std::uint32_t device, std::uint64_t position) con
       state.segments.back().bytes = range.bytes;
       state.segments.back().expandable = range.mapped;
       state.segments.back().small = range.bytes == kSmallSegment;
+      state.segments.back().stream = range.stream;
+      state.segments.back().from = range.from;
     }
     state.reserved += range.bytes;
   }
@@ -262,11 +266,13 @@ void FrameworkCaches::Replay(FrameworkCache& cache) const {
     if (reserved > cache.reserved_peak_bytes) {
       cache.reserved_peak_bytes = reserved;
       cache.reserved_peak_ns = time_ns;
+      cache.reserved_peak_at = change.at;
     }
   }
   cache.curve = curve.Finish(end_ns);
   cache.at_peak = At(cache.device, peak_at);
   cache.at_last = At(cache.device, last_at);
+  cache.last_at = last_at;
 }
 
 void FrameworkCaches::FindRefusals(FrameworkCache& cache, const LineTable& lines) const {
@@ -320,9 +326,7 @@ FrameworkCache FrameworkCaches::Describe(std::uint32_t device, const LineTable& 
   return cache;
 }
 
-std::vector<FrameworkCache> DescribeFrameworkCaches(const Snapshot& snapshot, const Blocks& blocks,
-                                                    const LineTable& lines) {
-  const FrameworkCaches caches(snapshot, blocks);
+std::vector<FrameworkCache> DescribeFrameworkCaches(const FrameworkCaches& caches, const LineTable& lines) {
   std::vector<FrameworkCache> result;
   for (const std::uint32_t device : caches.devices()) result.push_back(caches.Describe(device, lines));
   return result;

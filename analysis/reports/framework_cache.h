@@ -28,6 +28,7 @@ struct CacheBlock {
   std::uint64_t address = 0, bytes = 0;
   std::uint64_t tensor = 0;  // its id; 0: idle
   std::uint32_t stack = 0;
+  std::uint64_t until = kNoPosition;  // position at which the tensor is freed
   bool idle() const { return tensor == 0; }
 };
 
@@ -36,6 +37,8 @@ struct CacheSegment {
   std::uint64_t used = 0, largest_idle = 0;
   bool expandable = false;         // mapped pieces
   bool small = false;              // see Note [Small and large]
+  std::uint64_t stream = 0;        // for which it was made; 0 also if that is not known
+  std::uint64_t from = 0;          // position at which it (of mapped pieces: the first of them) was held
   std::vector<CacheBlock> blocks;  // by address, without gaps
   std::uint64_t idle() const { return bytes - used; }
 };
@@ -90,6 +93,7 @@ struct FrameworkCache {
   std::uint64_t allocations = 0, frees = 0;  // of tensors, in the window
   std::uint64_t tensor_peak_bytes = 0, reserved_peak_bytes = 0;
   std::int64_t tensor_peak_ns = 0, reserved_peak_ns = 0;
+  std::uint64_t last_at = 0, reserved_peak_at = 0;  // positions: the last tensor; most was held for the first time
   bool peak_exact = true;  // at_peak holds all of the peak; else events were lost
   CacheState at_peak;      // of tensors
   CacheState at_last;      // when the last tensor was handed out: what the program worked with to the end
@@ -117,6 +121,7 @@ class FrameworkCaches {
     std::uint64_t address = 0, bytes = 0;
     std::uint32_t device = 0;
     bool mapped = false;
+    std::uint64_t stream = 0;
     std::uint64_t from = 0, until = kNoPosition;  // positions
     std::int64_t from_ns = kBeforeWindow, until_ns = kNotFreed;
     bool HeldAt(std::uint64_t position) const { return from <= position && until > position; }
@@ -135,8 +140,7 @@ class FrameworkCaches {
   std::vector<std::uint32_t> devices_;
 };
 
-std::vector<FrameworkCache> DescribeFrameworkCaches(const Snapshot& snapshot, const Blocks& blocks,
-                                                    const LineTable& lines);
+std::vector<FrameworkCache> DescribeFrameworkCaches(const FrameworkCaches& caches, const LineTable& lines);
 
 }  // namespace cuheap::analysis
 

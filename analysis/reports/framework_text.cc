@@ -64,7 +64,6 @@ void FrameworkText::Cache(const FrameworkCache& cache) {
   WriteTorchFacts(*report_.snapshot, canvas_);
   Curves(cache);
   Fragmentation(cache);
-  Pins(cache);
 }
 
 void FrameworkText::State(std::string_view when, const CacheState& state) {
@@ -91,7 +90,11 @@ void FrameworkText::Curves(const FrameworkCache& cache) {
 // What was idle while the program still worked: when the last tensor was handed out.
 void FrameworkText::Fragmentation(const FrameworkCache& cache) {
   const CacheState& state = cache.at_last;
-  if (state.idle() == 0) return;
+  const std::vector<Note>& notes = report_.snapshot->notes;
+  // Where segments are not what their blocks add up to, nobody knows what is idle.
+  const bool contradicts =
+      std::any_of(notes.begin(), notes.end(), [](const Note& note) { return note.code == "torch_headers"; });
+  if (state.idle() == 0 || contradicts) return;
   if (state.idle_whole != 0) {
     canvas_.Field("could go back", "when the last tensor was made: " + Human(state.idle_whole) + " in " + Plural(state.idle_whole_segments, "segment") +
                                      " without a tensor (by torch.cuda.empty_cache())");
@@ -101,21 +104,6 @@ void FrameworkText::Fragmentation(const FrameworkCache& cache) {
   std::string text = Percent(share) + " of what is held: " + Human(state.idle_pinned()) + " idle beside tensors";
   if (state.largest_idle != 0) text += "; a request over " + Human(state.largest_idle) + " needs new memory";
   canvas_.Field("fragmentation", text);
-}
-
-void FrameworkText::Pins(const FrameworkCache& cache) {
-  constexpr std::size_t kShown = 3;
-  const CacheState& state = cache.at_last;
-  // Worth a table only where a good part of what is held lies idle beside few bytes of tensors.
-  if (state.idle_pinned() * 10 < state.reserved || cache.pins.empty()) return;
-  canvas_.Line();
-  canvas_.Dim("       idle   tensors' bytes  whose tensors keep it (segments of many lines count for each)");
-  for (std::size_t i = 0; i < std::min(kShown, cache.pins.size()); ++i) {
-    const CacheShare& pin = cache.pins[i];
-    canvas_.Line(PadLeft(Human(pin.idle), 11) + "  " + PadLeft(Human(pin.bytes), 15) + "  " +
-                 ShowLine(report_, report_.lines.line(pin.line), canvas_.width() - 32,
-                          canvas_.utf8()));
-  }
 }
 
 void FrameworkText::LiveAt(const FrameworkRefusal& refusal) {

@@ -20,7 +20,6 @@ class FrameworkText {
   void State(std::string_view when, const CacheState& state);
   void Fragmentation(const FrameworkCache& cache);
   void Curves(const FrameworkCache& cache);
-  void Pins(const FrameworkCache& cache);
   void BehindIt(const FrameworkRefusal& refusal);
   void LiveAt(const FrameworkRefusal& refusal);
 

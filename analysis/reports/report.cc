@@ -70,7 +70,9 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const bool tensors_seen =
       std::any_of(blocks.program.begin(), blocks.program.end(), [](const Block& block) { return block.is_tensor(); });
   std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen && !tensors_seen);
-  std::vector<FrameworkCache> framework_caches = DescribeFrameworkCaches(snapshot, blocks, lines);
+  const FrameworkCaches cache_history(snapshot, blocks);
+  std::vector<FrameworkCache> framework_caches = DescribeFrameworkCaches(cache_history, lines);
+  std::vector<Fragmentation> fragmentation = FindFragmentation(snapshot, blocks, lines, cache_history, framework_caches);
   ran_out.Explain(clocks.main, findings, failures, framework_caches);
   Report report{&snapshot,
                 Verdict::kNoLeaks,
@@ -89,6 +91,10 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   report.kinds = CountKinds(blocks);
   report.replaced = FindReplaced(blocks, report.lines);
   report.driver_objects = CountDriverObjects(snapshot, report.steps);
+  report.fragmentation = std::move(fragmentation);
+  report.churn = FindChurn(blocks, report.lines, report.steps);
+  report.late_frees = FindLateFrees(blocks, report.lines, report.steps, report.totals);
+  report.driver_use = MeasureDriverTime(snapshot, report.lines);
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),

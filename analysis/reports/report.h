@@ -7,11 +7,15 @@
 #include <vector>
 
 #include "analysis/reports/blocks.h"
+#include "analysis/reports/churn.h"
 #include "analysis/reports/driver_objects.h"
+#include "analysis/reports/driver_time.h"
 #include "analysis/reports/failures.h"
+#include "analysis/reports/fragmentation.h"
 #include "analysis/reports/framework_cache.h"
 #include "analysis/reports/framework_segments.h"
 #include "analysis/reports/kinds.h"
+#include "analysis/reports/late_frees.h"
 #include "analysis/reports/leaks.h"
 #include "analysis/reports/lines.h"
 #include "analysis/reports/not_observed.h"
@@ -59,6 +63,10 @@ struct Report {
   std::vector<KindUse> kinds{};                 // memory of every kind apart
   std::vector<Replaced> replaced{};             // what was held at the peak although its successor was there
   std::vector<DriverObjects> driver_objects{};  // how many were created and destroyed
+  std::vector<Churn> churn{};
+  std::vector<LateFree> late_frees{};
+  DriverUse driver_use{};
+  std::vector<Fragmentation> fragmentation{};  // why what pools hold was not used: PyTorch's caches, then ours
   // Something reached the driver without us: what it holds is not known.
   bool unseen() const {
     return std::any_of(not_observed.begin(), not_observed.end(),

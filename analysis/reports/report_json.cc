@@ -7,8 +7,11 @@
 #include "analysis/printable.h"
 #include "analysis/reports/advice.h"
 #include "analysis/reports/driver_objects_text.h"
+#include "analysis/reports/driver_time_text.h"
+#include "analysis/reports/fragmentation_json.h"
 #include "analysis/reports/framework_json.h"
 #include "analysis/reports/replaced_text.h"
+#include "analysis/reports/turnover_text.h"
 #include "analysis/snapshot_names.h"
 
 namespace cuheap::analysis {
@@ -83,6 +86,14 @@ class Writer {
       json["driver_objects"].push_back(DriverObjectsOf(objects));
     json["pools"] = Json::array();
     for (const PoolUse& pool : report_.pools) json["pools"].push_back(Pool(pool));
+    json["fragmentation"] = Json::array();
+    for (const Fragmentation& fragmentation : report_.fragmentation)
+      json["fragmentation"].push_back(FragmentationJson(report_, fragmentation));
+    json["late_frees"] = Json::array();
+    for (const LateFree& late : report_.late_frees) json["late_frees"].push_back(LateFreeJson(report_, late));
+    json["churn"] = Json::array();
+    for (const Churn& churn : report_.churn) json["churn"].push_back(ChurnJson(report_, churn));
+    json["driver_time"] = DriverTimeJson(report_);
     json["failures"] = Json::array();
     for (const Failure& failure : report_.failures) json["failures"].push_back(FailureOf(failure));
     json["not_observed"] = Json::array();

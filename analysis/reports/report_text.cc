@@ -7,11 +7,14 @@
 
 #include "analysis/reports/advice.h"
 #include "analysis/reports/driver_objects_text.h"
+#include "analysis/reports/driver_time_text.h"
 #include "analysis/reports/finding_text.h"
+#include "analysis/reports/fragmentation_text.h"
 #include "analysis/reports/framework_text.h"
 #include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_canvas.h"
 #include "analysis/reports/text_format.h"
+#include "analysis/reports/turnover_text.h"
 #include "analysis/reports/verdict_text.h"
 
 namespace cuheap::analysis {
@@ -64,6 +67,14 @@ class Renderer {
     Kinds();
     WriteDriverObjects(report_, canvas_);
     for (const PoolUse& pool : report_.pools) Pool(pool);
+    for (const Fragmentation& fragmentation : report_.fragmentation) {
+      FragmentationSection(report_, fragmentation, canvas_);
+      if (canvas_.map()) AddressMapSection(report_, fragmentation, canvas_);
+    }
+    if (canvas_.map() && report_.fragmentation.empty())
+      canvas_.Section("ADDRESS MAP", "none: no pool of cuheap's, and no tensors in a cache of PyTorch's, were seen");
+    TurnoverSections(report_, canvas_);
+    DriverTimeSection(report_, canvas_);
     NotObservedList();
   }
 
@@ -277,7 +288,10 @@ class Renderer {
                                          " of what is held: " + human(pool.idle_pinned_bytes) +
                                          " idle beside live blocks, the largest hole " + human(pool.largest_hole));
     }
-    if (const std::string advice = AdviceFor(pool); !advice.empty()) canvas_.Detail("-> " + advice);
+    const bool explained = std::any_of(report_.fragmentation.begin(), report_.fragmentation.end(), [&](const auto& entry) {
+      return entry.owner == MapOwner::kPool && entry.device == pool.device && entry.matters();
+    });
+    if (const std::string advice = AdviceFor(pool); !advice.empty() && !explained) canvas_.Detail("-> " + advice);
     // 0 also when it is not known: what a block occupied is lost when its context is destroyed at the end.
     if (pool.rounding_bytes() != 0) canvas_.Field("rounding", human(pool.rounding_bytes()) + " of what is used");
   }
@@ -363,8 +377,9 @@ class Renderer {
       case OomVerdict::kIdleInPool:
         return "Idle memory of the pool could have served it: fragmentation, or memory not given back.";
       case OomVerdict::kUnexplained:
-        return "Not explained by what was seen: by this estimate enough was free. Another process may have taken it "
-               "since, or there is a cap.";
+        return "Not enough evidence: by this estimate " + human(figures.free) +
+               " were free, enough for it. A cap (of the process, MIG, MPS, a container), a refusal of the driver, or "
+               "another process that took it since.";
       case OomVerdict::kNotMemory:
         break;
     }

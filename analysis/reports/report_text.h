@@ -19,6 +19,7 @@ struct TextOptions {
   std::size_t top = 10;     // rows of every table; the rest is summed up in one row
   bool color = false;       // ANSI colours
   bool utf8 = true;         // sparkline and ellipsis
+  bool map = false;         // where the blocks lie in pools
   bool stacks = true;       // of the findings
   PeakBy peak_by = PeakBy::kLine;
   SourceLines* source = nullptr;  // lines of the program's source are shown from here; null: none are

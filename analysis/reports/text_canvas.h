@@ -34,6 +34,7 @@ class TextCanvas {
   std::size_t width() const { return width_; }
   std::size_t top() const { return options_.top; }
   bool utf8() const { return options_.utf8; }
+  bool map() const { return options_.map; }
   bool stacks() const { return options_.stacks; }
   PeakBy peak_by() const { return options_.peak_by; }
   SourceLines* source() const { return options_.source; }

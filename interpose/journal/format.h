@@ -100,6 +100,24 @@ enum class Counter : std::uint32_t {
   kCount = 32,               // room, so that new counters do not move what follows
 };
 
+// What a call of the real driver was for. Values never change their meaning.
+enum class DriverCall : std::uint8_t {
+  kAllocate = 0,   // device memory for the program or the pool: cuMemAlloc and its kind, cuMemCreate
+  kFree = 1,       // cuMemFree and its kind, which may wait for the device's work; cuMemRelease
+  kMap = 2,        // virtual memory: cuMemMap, cuMemUnmap, cuMemSetAccess, cuMemAddressReserve, cuMemAddressFree
+  kPinHost = 3,    // cuMemHostAlloc, cuMemAllocHost, cuMemHostRegister
+  kUnpinHost = 4,  // cuMemFreeHost, cuMemHostUnregister
+  kFreeWait = 5,   // a wait for a context's work that we make in a free of the program's, where the driver would
+  kPoolWait = 6,   // ... that the pool makes before it asks the driver for more
+};
+inline constexpr std::uint32_t kDriverCalls = 8;  // room
+
+// Of all threads together. All zero in journals of recorders that did not take the time.
+struct DriverTime {
+  std::atomic<std::uint64_t> count, total_ns, longest_ns;
+};
+static_assert(sizeof(DriverTime) == 24);
+
 struct DeviceRecord {
   std::atomic<std::uint32_t> present;  // 1 once the fields below are valid
   std::uint32_t compute_capability;    // major * 10 + minor
@@ -154,9 +172,11 @@ struct FileHeader {
   std::atomic<std::uint64_t> counters[static_cast<std::size_t>(Counter::kCount)];
   DeviceRecord devices[kMaxDevices];
   Extent extents[kMaxExtents];
+  DriverTime driver_time[kDriverCalls];  // by DriverCall; lies in what was room behind the extents before it came
 };
 inline constexpr std::uint64_t kHeaderBytes =
     (sizeof(FileHeader) + kExtentAlignment - 1) / kExtentAlignment * kExtentAlignment;
+static_assert(kHeaderBytes == 417792, "extents would lie elsewhere than in journals of before: a new kVersion");
 
 // How memory was obtained: one value per kind of driver call. Values never change their meaning.
 enum class AllocationKind : std::uint8_t {
@@ -226,7 +246,11 @@ enum class EventType : std::uint8_t {
   kFrameworkOutOfMemory = 10,
   kMap = 11,    // cuMemMap of a kVirtual (allocation_id) at `address`, `bytes` long; its handle in `stream`
   kUnmap = 12,  // ... is about to be unmapped
+  kDriverCall = 13,  // a call of the driver returned that took kSlowDriverCallNs or more: DriverCall in `address`,
+                     // bytes = duration in ns, with its stack
 };
+
+inline constexpr std::uint64_t kSlowDriverCallNs = 100'000;
 
 // One event. `commit` is written last (release) and holds the event's sequence number in its chain, from 1. A chain has
 // one writing thread at a time; when that thread ends, a new thread goes on with the chain (thousands of short threads

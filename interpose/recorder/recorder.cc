@@ -90,21 +90,6 @@ bool StartLocked(const StartOptions& options) {
   return true;
 }
 
-// Appends to the thread's own chain, or to the shared one.
-void AppendEvent(Recorder& recorder, ThreadState& thread, EventData& data) {
-  data.thread = t_locals.thread;
-  bool stored;
-  if (thread.chain != nullptr) [[likely]] {
-    stored = recorder.chains.Append(*thread.chain, data);
-  } else {
-    std::lock_guard<std::mutex> lock(recorder.shared_mutex);
-    stored = recorder.chains.Append(*recorder.shared_chain, data);
-  }
-  if (!stored && recorder.file.out_of_space()) {
-    recorder.Note(NoteCode::kNoSpace, "events: no space left for the journal", 0, 0);
-  }
-}
-
 std::uint64_t NewAllocationId(Recorder& recorder, ThreadState& thread) {
   if (thread.chain != nullptr) [[likely]] {
     return thread.chain->NewAllocationId();
@@ -115,15 +100,6 @@ std::uint64_t NewAllocationId(Recorder& recorder, ThreadState& thread) {
 
 journal::DeviceRecord* DeviceOf(Recorder& recorder, std::uint16_t device) {
   return device < journal::kMaxDevices ? &recorder.file.header()->devices[device] : nullptr;
-}
-
-// Raises `peak` to at least `value`; true if it was lower.
-bool Raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
-  std::uint64_t known = peak.load(std::memory_order_relaxed);
-  while (known < value) {
-    if (peak.compare_exchange_weak(known, value, std::memory_order_relaxed)) return true;
-  }
-  return false;
 }
 
 // Every value that the sum takes upwards is returned by exactly one fetch_add, so the maximum of them is exact. A block
@@ -269,6 +245,28 @@ void InsertBlock(Recorder& recorder, ThreadState& thread, LiveBlock& block, Even
 }
 
 }  // namespace
+
+void AppendEvent(Recorder& recorder, ThreadState& thread, EventData& data) {
+  data.thread = t_locals.thread;
+  bool stored;
+  if (thread.chain != nullptr) [[likely]] {
+    stored = recorder.chains.Append(*thread.chain, data);
+  } else {
+    std::lock_guard<std::mutex> lock(recorder.shared_mutex);
+    stored = recorder.chains.Append(*recorder.shared_chain, data);
+  }
+  if (!stored && recorder.file.out_of_space()) {
+    recorder.Note(NoteCode::kNoSpace, "events: no space left for the journal", 0, 0);
+  }
+}
+
+bool Raise(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
+  std::uint64_t known = peak.load(std::memory_order_relaxed);
+  while (known < value) {
+    if (peak.compare_exchange_weak(known, value, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
 
 bool Start(const StartOptions& options) {
   const int saved_errno = errno;

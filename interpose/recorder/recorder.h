@@ -106,6 +106,10 @@ void Synchronized(std::uint16_t device, std::uint64_t context, std::uint64_t dur
 void ContextDestroyed(std::uint64_t context);
 void StepMark(std::uint64_t step);
 
+// A call of the real driver returned after duration_ns, whatever it returned. Slow ones (kSlowDriverCallNs) leave an event
+// with the stack. Hooks use DriverTimer (interpose/driver_timer.h).
+void DriverCalled(journal::DriverCall call, std::uint64_t duration_ns, StackId stack);
+
 void Count(journal::Counter counter, std::uint64_t by = 1);
 // Text is cut to what fits; the same (code, text) is written once.
 void Note(journal::NoteCode code, std::string_view text, std::uint64_t a = 0, std::uint64_t b = 0);

@@ -88,6 +88,12 @@ class RecordingScope {
   int saved_errno_ = 0;
 };
 
+// Appends to the thread's own chain, or to the shared one. Only inside a RecordingScope.
+void AppendEvent(Recorder& recorder, ThreadState& thread, EventData& data);
+
+// Raises `peak` to at least `value`; true if it was lower.
+bool Raise(std::atomic<std::uint64_t>& peak, std::uint64_t value);
+
 // The calling thread's state, made at its first event. Only inside a RecordingScope. Never nullptr.
 ThreadState* CurrentThread(Recorder& recorder);
 

@@ -157,6 +157,30 @@ TEST(JournalReaderTest, EventsOfAllChainsComeInOrderOfTimeThenChain) {
   EXPECT_THAT(events.result, ElementsAre(0, 2, 0, 0));
 }
 
+TEST(JournalReaderTest, TimeInTheDriverArrives) {
+  JournalBuilder builder;
+  builder.AddEvents(1, 1, {{journal::EventType::kDriverCall, 1'000'001, 3, 250'000, 0, 0, 0, 0, journal::AllocationKind::kNone, 0xFFFF, 0, 0}});
+  builder.header().driver_time[1].count = 4;
+  builder.header().driver_time[1].total_ns = 1000;
+  builder.header().driver_time[1].longest_ns = 700;
+  const Snapshot snapshot = Read(builder);
+  EXPECT_THAT(snapshot.events.type, ElementsAre(analysis::EventType::kDriverCall));
+  EXPECT_THAT(snapshot.events.address, ElementsAre(3u));
+  EXPECT_THAT(snapshot.events.bytes, ElementsAre(250'000u));
+  ASSERT_EQ(snapshot.driver_time.size(), kDriverCalls);
+  EXPECT_EQ(snapshot.driver_time[1].call, "free");
+  EXPECT_EQ(snapshot.driver_time[1].count, 4u);
+  EXPECT_EQ(snapshot.driver_time[1].total_ns, 1000u);
+  EXPECT_EQ(snapshot.driver_time[1].longest_ns, 700u);
+  EXPECT_EQ(snapshot.driver_time[0].count, 0u);
+}
+
+// A recorder of before left zeros there: that is no time, not none.
+TEST(JournalReaderTest, JournalsWithoutTimesHaveNone) {
+  JournalBuilder builder;
+  EXPECT_TRUE(Read(builder).driver_time.empty());
+}
+
 TEST(JournalReaderTest, TensorsMappingsAndFrameworksRefusalsArrive) {
   JournalBuilder builder;
   using Type = journal::EventType;

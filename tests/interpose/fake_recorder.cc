@@ -67,6 +67,11 @@ void ContextDestroyed(std::uint64_t context) {
   std::erase_if(Recorder().live, [context](const auto& entry) { return entry.second.context == context; });
 }
 
+void DriverCalled(journal::DriverCall call, std::uint64_t, StackId) {
+  const std::lock_guard lock(Recorder().mutex);
+  ++Recorder().driver_calls[call];
+}
+
 void Count(journal::Counter counter, std::uint64_t by) {
   const std::lock_guard lock(Recorder().mutex);
   Recorder().counters[counter] += by;

@@ -20,6 +20,7 @@ struct FakeRecorder {
   std::map<std::uint64_t, recorder::Allocation> live;
   std::vector<std::pair<recorder::Allocation, int>> failures;
   std::map<journal::Counter, std::uint64_t> counters;
+  std::map<journal::DriverCall, std::uint64_t> driver_calls;  // how many
   std::vector<std::pair<journal::NoteCode, std::string>> notes;
   bool caller_is_pytorch = false;
 

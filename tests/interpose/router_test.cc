@@ -30,6 +30,28 @@ TEST_F(RouterTest, ServesFromThePoolAndRecordsWhatTheBlockOccupies) {
   EXPECT_EQ(recorded.stack, 7u);
 }
 
+// Only what reaches the driver has its time taken, once, whatever happens inside.
+TEST_F(RouterTest, TheTimeOfDriverCallsIsTaken) {
+  using journal::DriverCall;
+  const CUdeviceptr first = MustAllocate(1000);
+  EXPECT_EQ(recorder_.driver_calls[DriverCall::kAllocate], 1u);
+  MustAllocate(1000);
+  Free(first);
+  EXPECT_EQ(recorder_.driver_calls[DriverCall::kAllocate], 1u) << "served";
+  EXPECT_EQ(recorder_.driver_calls[DriverCall::kFree], 0u);
+  recorder_.caller_is_pytorch = true;
+  EXPECT_EQ(Free(MustAllocate(2 * kMiB)), CUDA_SUCCESS);
+  EXPECT_EQ(recorder_.driver_calls[DriverCall::kAllocate], 2u) << "forwarded";
+  EXPECT_EQ(recorder_.driver_calls[DriverCall::kFree], 1u);
+}
+
+TEST_F(RouterTest, TheTimeOfAWaitInAFreeIsTaken) {
+  options_.free_barrier = options::Barrier::kAlways;
+  EXPECT_EQ(Free(MustAllocate(64)), CUDA_SUCCESS);
+  EXPECT_EQ(recorder_.driver_calls[journal::DriverCall::kFreeWait], 1u);
+  EXPECT_EQ(recorder_.driver_calls[journal::DriverCall::kPoolWait], 0u);
+}
+
 TEST_F(RouterTest, ForwardsWhatTheNativeCallWouldRefuse) {
   CUdeviceptr address = 42;
   EXPECT_EQ(Allocate(0, &address), CUDA_ERROR_INVALID_VALUE);

@@ -366,6 +366,7 @@ class Parser {
                      "What the table of the peak is of: line; library (CUDA library, package or program); lifetime "
                      "(the whole run, across steps, within a step, ...). Default: line")
         ->type_name("WHAT");
+    report_->add_flag("--map", options_.report.map, "Where the blocks lie in the pool, or in PyTorch's cache");
     report_->add_flag("--no-stacks", no_stacks_, "Leave out the findings' stacks");
     report_->add_flag("--no-source", no_source_, "Show no lines of the program's source, and guess nothing from them");
     report_

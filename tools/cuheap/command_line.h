@@ -31,6 +31,7 @@ struct ReportOptions {
   std::vector<std::string> paths;
   bool json = false;
   std::string html;  // --html: the page's name; "-" is standard output; empty: none
+  bool map = false;
   bool stacks = true;
   bool source = true;
   analysis::PeakBy peak_by = analysis::PeakBy::kLine;

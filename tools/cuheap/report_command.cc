@@ -22,6 +22,7 @@ analysis::TextOptions TextOptionsIn(const ReportOptions& options) {
   analysis::TextOptions text = TextOptionsFor(options.display);
   text.stacks = options.stacks;
   text.peak_by = options.peak_by;
+  text.map = options.map;
   return text;
 }
 

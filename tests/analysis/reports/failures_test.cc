@@ -1,12 +1,18 @@
 #include "analysis/reports/failures.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "analysis/reports/report.h"
+#include "analysis/reports/report_text.h"
 #include "tests/analysis/reports/synthetic.h"
 
 namespace cuheap::analysis {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
 
 constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
 
@@ -26,6 +32,43 @@ TEST(JudgeOomTest, ReadsFiveRealMessages) {
             OomVerdict::kOtherOwner);
   EXPECT_EQ(JudgeOom(Figures(1.86 * kGiB, 31.72 * kGiB, 1.28 * kGiB, 24.58 * kGiB, 5.08 * kGiB)),
             OomVerdict::kIdleInPool);
+}
+
+// The same five as states of a device whose pool holds them, and the words of the report.
+std::string ReportOf(double request, double total, double outside, double live, double idle) {
+  const auto bytes = [](double value) { return static_cast<std::uint64_t>(value); };
+  SyntheticProgram program;
+  program.raw().devices[0].total_bytes = bytes(total);
+  program.raw().devices[0].driver_free_at_start = bytes(total) - bytes(outside);
+  program.Segment(0x100000000, bytes(live) + bytes(idle));
+  const auto block = program.Malloc(program.Line("a.cc", 1, "A"), bytes(live), AllocationKind::kDevice, 1);
+  program.Place(block, 0x100000000);
+  program.raw().events.address.back() = 0x100000000;
+  program.Fails(program.Line("a.cc", 2, "B"), bytes(request));
+  const Snapshot snapshot = program.Snapshot();
+  return RenderText(MakeReport(snapshot));
+}
+
+TEST(JudgeOomTest, SaysItInWords) {
+  EXPECT_THAT(ReportOf(546 * kMiB, 15.77 * kGiB, 0.82 * kGiB, 13.73 * kGiB, 736.86 * kMiB),
+              HasSubstr("Idle memory of the pool could have served it: fragmentation, or memory not given back"));
+  EXPECT_THAT(ReportOf(22.78 * kGiB, 31.47 * kGiB, 0.31 * kGiB, 9.08 * kGiB, 9.35 * kGiB),
+              AllOf(HasSubstr("Capacity: even with all idle memory it would not have fitted"),
+                    HasSubstr("were missing"), Not(HasSubstr("Idle memory of the pool could"))));
+  EXPECT_THAT(ReportOf(20 * kMiB, 4.00 * kGiB, 0.82 * kGiB, 825.15 * kMiB, 24.85 * kMiB),
+              AllOf(HasSubstr("Not enough evidence: by this estimate 2."), HasSubstr("A cap"),
+                    HasSubstr("a refusal of the"), Not(HasSubstr("Capacity"))));
+  EXPECT_THAT(ReportOf(52 * kMiB, 79.20 * kGiB, 78.31 * kGiB, 752.52 * kMiB, 133.48 * kMiB),
+              HasSubstr("Another owner, probably: 78.3 GiB were taken before"));
+  EXPECT_THAT(ReportOf(1.86 * kGiB, 31.72 * kGiB, 0.78 * kGiB, 24.58 * kGiB, 5.08 * kGiB),
+              HasSubstr("Idle memory of the pool could have served it: fragmentation"));
+}
+
+// cases.md B-04: a pool that doubles asks for more than is there, with 16,255 MiB free. That is neither.
+TEST(JudgeOomTest, AGrowthThatAsksForTooMuchIsNotCapacity) {
+  const OomFigures figures = Figures(8 * kGiB, 32510 * kMiB, 16255 * kMiB, 8 * kGiB, 16255 * kMiB - 8 * kGiB);
+  EXPECT_EQ(JudgeOom(figures), OomVerdict::kUnexplained);
+  EXPECT_EQ(figures.outside(), 0u);
 }
 
 TEST(JudgeOomTest, NobodyElseIsToBlameForARequestThatNeverFits) {

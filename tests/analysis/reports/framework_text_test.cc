@@ -52,7 +52,7 @@ TEST(FrameworkText, TheCacheHasASectionAndTensorsAPeak) {
 TEST(FrameworkText, FragmentationNamesTheLinesThatPin) {
   const std::string text = Text(Fragmented().Snapshot());
   EXPECT_THAT(text, HasSubstr("fragmentation   97.5 % of what is held: 39.0 MiB idle beside tensors"));
-  EXPECT_THAT(text, HasSubstr("whose tensors keep it"));
+  EXPECT_THAT(text, HasSubstr("kept by train.cc:"));
   EXPECT_THAT(text, AllOf(HasSubstr("\n  last tensor "), Not(HasSubstr("at the last"))));
   EXPECT_THAT(text, HasSubstr("train.cc:20"));
 }

@@ -62,6 +62,9 @@ class JournalView {
   // Empty if every rule of the layout holds.
   const std::string& problem() const { return problem_; }
   const journal::FileHeader& header() const { return *header_; }
+  const journal::DriverTime& driver_time(journal::DriverCall call) const {
+    return header_->driver_time[static_cast<std::size_t>(call)];
+  }
   std::uint64_t counter(journal::Counter counter) const {
     return header_->counters[static_cast<std::size_t>(counter)].load();
   }

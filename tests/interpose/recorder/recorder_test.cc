@@ -351,6 +351,34 @@ TEST_F(RecorderTest, OtherEventsAndNotes) {
   EXPECT_EQ(view.notes[2].text, std::string(224, 'x'));
 }
 
+// Every call counts; one of 0.1 ms and more leaves an event.
+TEST_F(RecorderTest, TimeInTheDriver) {
+  ASSERT_EQ(RunChild([&] {
+              DriverCalled(journal::DriverCall::kFree, 1, 0);  // before Start: nothing
+              StartIn(directory_);
+              DriverCalled(journal::DriverCall::kAllocate, 99'999, 0);
+              DriverCalled(journal::DriverCall::kAllocate, 100'000, 0);
+              DriverCalled(journal::DriverCall::kFree, 5'000'000, 0);
+              errno = 77;
+              DriverCalled(journal::DriverCall::kPoolWait, 2, 0);
+              Require(errno == 77, "errno is kept");
+            }),
+            0);
+  JournalView view(Journal());
+  ASSERT_EQ(view.problem(), "");
+  ASSERT_THAT(Types(view), ElementsAre(EventType::kDriverCall, EventType::kDriverCall));
+  EXPECT_EQ(view.events[0].address, static_cast<std::uint64_t>(journal::DriverCall::kAllocate));
+  EXPECT_EQ(view.events[0].bytes, 100'000u);
+  EXPECT_EQ(view.events[1].address, static_cast<std::uint64_t>(journal::DriverCall::kFree));
+  const journal::DriverTime& allocate = view.driver_time(journal::DriverCall::kAllocate);
+  EXPECT_EQ(allocate.count, 2u);
+  EXPECT_EQ(allocate.total_ns, 199'999u);
+  EXPECT_EQ(allocate.longest_ns, 100'000u);
+  EXPECT_EQ(view.driver_time(journal::DriverCall::kFree).count, 1u);
+  EXPECT_EQ(view.driver_time(journal::DriverCall::kPoolWait).total_ns, 2u);
+  EXPECT_EQ(view.driver_time(journal::DriverCall::kMap).count, 0u);
+}
+
 TEST_F(RecorderTest, NothingHappensBeforeStartAndWithoutDirectory) {
   ASSERT_EQ(RunChild([&] {
               Allocated(Block(0x1000, 1));

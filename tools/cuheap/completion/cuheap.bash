@@ -54,7 +54,7 @@ _cuheap() {
         --pack --stream-pool --fill --free-barrier --sync-deadline-ms --quarantine-limit --simulate --simulate-devices
         --simulate-memory --simulate-order --simulate-seed --simulate-log --help --"
       ;;
-    report) words="--json --html --at --by --top --no-stacks --no-source --ignore --color --width --help" ;;
+    report) words="--json --html --at --by --top --map --no-stacks --no-source --ignore --color --width --help" ;;
     export) words="--format --output --at --blocks --python --quiet --help" ;;
     diff) words="--json --markdown --fail-on --threshold --no-source --ignore --top --color --width --help" ;;
     recover) words="--output --quiet --help" ;;
