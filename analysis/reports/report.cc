@@ -77,7 +77,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   Report report{&snapshot,
                 Verdict::kNoLeaks,
                 std::move(lines),
-                std::move(clocks.main),
+                clocks.main,
                 0,
                 std::move(totals),
                 std::move(findings),
@@ -95,6 +95,12 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   report.churn = FindChurn(blocks, report.lines, report.steps);
   report.late_frees = FindLateFrees(blocks, report.lines, report.steps, report.totals);
   report.driver_use = MeasureDriverTime(snapshot, report.lines);
+  const bool single_tensors = std::any_of(blocks.program.begin(), blocks.program.end(),
+                                          [](const Block& block) { return block.framework_tensor(); });
+  if (single_tensors) {
+    const Categories categories(snapshot, blocks, report.lines, stacks, clocks);
+    report.remedies = FindRemedies({snapshot, blocks, report.lines, stacks, categories, report.steps, report.findings});
+  }
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),

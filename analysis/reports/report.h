@@ -20,6 +20,7 @@
 #include "analysis/reports/lines.h"
 #include "analysis/reports/not_observed.h"
 #include "analysis/reports/pool_use.h"
+#include "analysis/reports/remedies.h"
 #include "analysis/reports/replaced.h"
 #include "analysis/reports/steps.h"
 #include "analysis/reports/totals.h"
@@ -67,6 +68,7 @@ struct Report {
   std::vector<LateFree> late_frees{};
   DriverUse driver_use{};
   std::vector<Fragmentation> fragmentation{};  // why what pools hold was not used: PyTorch's caches, then ours
+  std::vector<Remedies> remedies{};             // what would help
   // Something reached the driver without us: what it holds is not known.
   bool unseen() const {
     return std::any_of(not_observed.begin(), not_observed.end(),

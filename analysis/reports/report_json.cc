@@ -10,6 +10,7 @@
 #include "analysis/reports/driver_time_text.h"
 #include "analysis/reports/fragmentation_json.h"
 #include "analysis/reports/framework_json.h"
+#include "analysis/reports/remedy_json.h"
 #include "analysis/reports/replaced_text.h"
 #include "analysis/reports/turnover_text.h"
 #include "analysis/snapshot_names.h"
@@ -84,6 +85,8 @@ class Writer {
     json["driver_objects"] = Json::array();
     for (const DriverObjects& objects : report_.driver_objects)
       json["driver_objects"].push_back(DriverObjectsOf(objects));
+    json["remedies"] = Json::array();
+    for (const Remedies& remedies : report_.remedies) json["remedies"].push_back(RemediesJson(report_, remedies));
     json["pools"] = Json::array();
     for (const PoolUse& pool : report_.pools) json["pools"].push_back(Pool(pool));
     json["fragmentation"] = Json::array();

@@ -12,6 +12,7 @@
 #include "analysis/reports/fragmentation_text.h"
 #include "analysis/reports/framework_text.h"
 #include "analysis/reports/ran_out_text.h"
+#include "analysis/reports/remedy_words.h"
 #include "analysis/reports/text_canvas.h"
 #include "analysis/reports/text_format.h"
 #include "analysis/reports/turnover_text.h"
@@ -63,6 +64,7 @@ class Renderer {
     Run();
     for (const ScopeTotals& totals : report_.totals) Memory(totals);
     for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Cache(cache);
+    RenderRemedies(report_, canvas_);
     findings_.Others();
     Kinds();
     WriteDriverObjects(report_, canvas_);
