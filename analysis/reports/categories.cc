@@ -1,5 +1,7 @@
 #include "analysis/reports/categories.h"
 
+#include <algorithm>
+
 #include "analysis/reports/tensor_lives.h"
 
 namespace cuheap::analysis {
@@ -18,12 +20,12 @@ class Decider {
   Decider(const Snapshot& snapshot, const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks,
           const StepClocks& clocks)
       : blocks_(blocks), lines_(lines), stacks_(stacks), clocks_(clocks) {
+    silence_tells_ = snapshot.recorder == "pytorch" &&
+                     std::any_of(blocks.program.begin(), blocks.program.end(),
+                                 [&](const Block& block) { return stacks.Of(block.stack).python; });
     std::vector<TensorPart> parts;
     parts.reserve(blocks.program.size());
-    for (const Block& block : blocks.program) {
-      parts.push_back(PartOf(block));
-      tensors_seen_ = tensors_seen_ || block.framework_tensor();
-    }
+    for (const Block& block : blocks.program) parts.push_back(PartOf(block));
     lives_ = MeasureTensorLives(snapshot, blocks, stacks, parts);
   }
 
@@ -46,37 +48,55 @@ class Decider {
     if (!block.framework_tensor() || facts.collective || !lines_.LibraryOfStack(block.stack).empty())
       return TensorPart::kNone;
     if (facts.optimizer_step) return TensorPart::kOptimizer;
-    return facts.backward || facts.backward_root ? TensorPart::kBackward : TensorPart::kAnywhere;
+    return facts.backward || facts.backward_root || Silent(block) ? TensorPart::kBackward : TensorPart::kAnywhere;
+  }
+
+  // Of a PyTorch snapshot with stacks of Python alone: autograd's threads have none.
+  bool Silent(const Block& block) const {
+    return silence_tells_ && block.stack == 0 && block.allocated_at != 0 && block.framework_tensor();
   }
 
   CategoryRule DecideTensor(const Block& block, const TensorLife& life) const {
     const FrameworkStacks::Facts& facts = stacks_.Of(block.stack);
     if (facts.optimizer_load) return CategoryRule::kOptimizerLoaded;
-    if (facts.optimizer_step)
-      return life.outlived_phase ? CategoryRule::kOptimizerHeld : CategoryRule::kWithinOptimizer;
-    const bool brief = block.freed_at < life.operation_end && life.operation_end != kNoPosition;
-    if (facts.backward || facts.backward_root) {
-      if (facts.python && facts.module_call) return brief ? CategoryRule::kOneOperation : CategoryRule::kRecomputed;
-      return life.outlived_phase ? CategoryRule::kBackwardHeld : CategoryRule::kWithinBackward;
+    if (facts.backward_root) return CategoryRule::kWithinBackward;
+    if (Silent(block)) return life.outlived_phase ? CategoryRule::kSilentHeld : CategoryRule::kSilentWithin;
+    const bool brief = life.operation_end != kNoPosition && block.freed_at < life.operation_end;
+    switch (FrameworkStacks::PartOf(facts)) {
+      case FrameworkStacks::Part::kOptimizer:
+        return life.outlived_phase ? CategoryRule::kOptimizerHeld : CategoryRule::kWithinOptimizer;
+      case FrameworkStacks::Part::kBackward:
+        if (facts.python && facts.module_call) return brief ? CategoryRule::kOneOperation : CategoryRule::kRecomputed;
+        return life.outlived_phase ? CategoryRule::kBackwardHeld : CategoryRule::kWithinBackward;
+      case FrameworkStacks::Part::kForward:
+        if (!brief && MakesFromNothing(facts.operation)) return CategoryRule::kConstantInForward;
+        break;
+      case FrameworkStacks::Part::kSetup:
+        return brief ? CategoryRule::kOneOperation : CategoryRule::kModuleSetup;
+      case FrameworkStacks::Part::kReckoning:
+        break;
+      case FrameworkStacks::Part::kData:
+      case FrameworkStacks::Part::kUnknown:
+        return brief ? CategoryRule::kOneOperation : DecideData(block, facts);
     }
     if (brief) return CategoryRule::kOneOperation;
-    if (facts.module_call)
-      return MakesFromNothing(facts.operation) ? CategoryRule::kConstantInForward : Activation(block, life);
-    if (facts.module_setup) return CategoryRule::kModuleSetup;
-    if (facts.checkpoint) return CategoryRule::kCheckpoint;
-    if (facts.operation.empty()) return block.stack == 0 ? CategoryRule::kNoStack : CategoryRule::kUnknownPart;
-    if (!MakesData(facts.operation)) return Activation(block, life);
-    return facts.constructor ? CategoryRule::kConstructor : CategoryRule::kData;
-  }
-
-  static CategoryRule Activation(const Block& block, const TensorLife& life) {
     return block.freed_at > life.next_backward ? CategoryRule::kSavedForBackward : CategoryRule::kForward;
   }
 
+  static CategoryRule DecideData(const Block& block, const FrameworkStacks::Facts& facts) {
+    if (facts.checkpoint) return CategoryRule::kCheckpoint;
+    if (block.stack == 0) return WithoutStack(block);
+    if (facts.operation.empty()) return CategoryRule::kUnknownPart;
+    return facts.constructor ? CategoryRule::kConstructor : CategoryRule::kData;
+  }
+
+  static CategoryRule WithoutStack(const Block& block) {
+    return block.allocated_at == 0 ? CategoryRule::kBeforeRecording : CategoryRule::kNoStack;
+  }
+
   CategoryRule DecideBySteps(const Block& block) const {
-    if (block.stack == 0) return CategoryRule::kNoStack;
     const Steps& steps = clocks_.Of(block.thread);
-    if (steps.count() < kFewestSteps) return CategoryRule::kOutsideOfSteps;
+    if (steps.count() < kFewestSteps) return block.stack == 0 ? WithoutStack(block) : CategoryRule::kOutsideOfSteps;
     const std::uint32_t made = block.allocated_ns == kBeforeWindow ? 0 : steps.StepOf(block.allocated_ns);
     const std::uint32_t freed = block.never_freed() ? steps.count() + 2 : steps.StepOf(block.freed_ns);
     if (made == freed) return CategoryRule::kWithinStep;
@@ -87,7 +107,7 @@ class Decider {
   const LineTable& lines_;
   const FrameworkStacks& stacks_;
   const StepClocks& clocks_;
-  bool tensors_seen_ = false;
+  bool silence_tells_ = false;
   std::vector<TensorLife> lives_;
 };
 

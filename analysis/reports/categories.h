@@ -37,6 +37,7 @@ enum class CategoryRule : std::uint8_t {
   kOptimizerHeld,      // optimizer state: made within Optimizer.step, outlived it
   kOptimizerLoaded,    // optimizer state: made by Optimizer.load_state_dict
   kBackwardHeld,       // gradients: made in a backward pass, outlived it
+  kSilentHeld,         // gradients: the same, of a PyTorch snapshot, where autograd's threads leave no frame at all
   kSavedForBackward,   // activations: made in a forward pass, live when a backward pass began
   kForward,            // activations: made in a forward pass, freed before any backward pass
   kRecomputed,         // activations: a forward pass run again within a backward pass (checkpointing)
@@ -45,6 +46,7 @@ enum class CategoryRule : std::uint8_t {
   kPinnedStaging,      // inputs: PyTorch's pinned memory
   kOneOperation,       // temporaries: freed before another operation allocated
   kWithinBackward,     // temporaries: made in a backward pass, freed within it
+  kSilentWithin,       // temporaries: likewise, freed within the pass
   kWithinOptimizer,    // temporaries: made within Optimizer.step, freed within it
   kWithinStep,         // temporaries: no framework's, allocated and freed in one step
   kCollectiveLibrary,  // communication: NCCL, NVSHMEM or MPI asked for it
@@ -56,9 +58,10 @@ enum class CategoryRule : std::uint8_t {
   kAcrossSteps,        // other: no framework's, allocated in one step and freed in a later one, or held
   kOutsideOfSteps,     // other: no framework's, and no steps are known
   kUnknownPart,        // other: a tensor, and nothing tells what part of the program it is from
+  kBeforeRecording,    // other: allocated before the recording began, without a stack
   kNoStack,            // other: without a stack
 };
-inline constexpr std::size_t kCategoryRules = 26;
+inline constexpr std::size_t kCategoryRules = 29;
 
 struct Categorised {
   Category category = Category::kOther;
@@ -78,7 +81,7 @@ Category CategoryOf(CategoryRule rule);       // each rule decides for one categ
 // state if it outlived the step. A pass ends where the next tensor of its device is made outside of it, a step of an
 // optimizer where its thread makes the next one outside of it. If nothing is made afterwards, who freed it tells:
 // autograd's thread frees what a backward pass needs for itself, the program's frees gradients. The first rule that
-// applies decides; their order is that of Decide() in categories.cc.
+// applies decides; their order is that of Decider in categories.cc.
 class Categories {
  public:
   // blocks must outlive it.

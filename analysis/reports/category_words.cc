@@ -23,6 +23,9 @@ RuleWords WordsOf(CategoryRule rule) {
       return {Category::kOptimizerState, "optimizer_loaded", "made by Optimizer.load_state_dict"};
     case CategoryRule::kBackwardHeld:
       return {Category::kGradients, "backward_held", "made in a backward pass, and outlived it"};
+    case CategoryRule::kSilentHeld:
+      return {Category::kGradients, "silent_held",
+              "made where no Python ran, as in backward passes, and outlived that"};
     case CategoryRule::kSavedForBackward:
       return {Category::kActivations, "saved_for_backward", "made in a forward pass, live when a backward pass began"};
     case CategoryRule::kForward:
@@ -39,6 +42,8 @@ RuleWords WordsOf(CategoryRule rule) {
       return {Category::kTemporaries, "one_operation", "freed before another operation allocated"};
     case CategoryRule::kWithinBackward:
       return {Category::kTemporaries, "within_backward", "made in a backward pass, and freed within it"};
+    case CategoryRule::kSilentWithin:
+      return {Category::kTemporaries, "silent_within", "made where no Python ran, as in backward passes; freed there"};
     case CategoryRule::kWithinOptimizer:
       return {Category::kTemporaries, "within_optimizer", "made within Optimizer.step, and freed within it"};
     case CategoryRule::kWithinStep:
@@ -61,6 +66,8 @@ RuleWords WordsOf(CategoryRule rule) {
       return {Category::kOther, "outside_of_steps", "no steps are known to tell by how long it is needed"};
     case CategoryRule::kUnknownPart:
       return {Category::kOther, "unknown_part", "its stack does not tell what part of a training made it"};
+    case CategoryRule::kBeforeRecording:
+      return {Category::kOther, "before_recording", "allocated before the recording began"};
     case CategoryRule::kNoStack:
       break;
   }

@@ -35,6 +35,14 @@ bool LoadsOptimizer(std::string_view function, std::string_view file) {
   return file.find("/torch/optim/") != std::string_view::npos && LastName(function) == "load_state_dict";
 }
 
+// A part of a forward pass runs again, within a backward pass: activation checkpointing. Its stacks are so deep that
+// the frames of autograd's engine may be missing.
+bool Recomputes(std::string_view function, std::string_view file) {
+  if (!file.ends_with("/torch/utils/checkpoint.py")) return false;
+  const std::string_view name = LastName(function);
+  return name == "unpack_hook" || name == "recompute_fn" || name == "backward";
+}
+
 bool MakesBackwardRoot(std::string_view function, std::string_view file) {
   return file.ends_with("/torch/autograd/__init__.py") && LastName(function) == "_make_grads";
 }
@@ -55,6 +63,13 @@ class Fingerprint {
   std::uint64_t value_ = 0xcbf29ce484222325;
 };
 
+// Snapshots of PyTorch come from Windows as well.
+std::string WithSlashes(std::string_view file) {
+  std::string path(file);
+  std::replace(path.begin(), path.end(), '\\', '/');
+  return path;
+}
+
 // What a Python frame adds.
 void AddPythonFrame(FrameworkStacks::Facts& facts, std::string_view function, std::string_view file,
                     std::uint32_t index) {
@@ -71,6 +86,7 @@ void AddPythonFrame(FrameworkStacks::Facts& facts, std::string_view function, st
   facts.constructor = facts.constructor || (LastName(function) == "__init__" && !of_package);
   facts.checkpoint = facts.checkpoint || IsCheckpointReader(file);
   facts.optimizer_load = facts.optimizer_load || LoadsOptimizer(function, file);
+  facts.backward = facts.backward || Recomputes(function, file);
   facts.backward_root = facts.backward_root || MakesBackwardRoot(function, file);
   facts.collective = facts.collective || IsCollective(function, file);
 }
@@ -91,7 +107,7 @@ FrameworkStacks::Facts FactsOf(const Snapshot& snapshot, const Stack& stack) {
         facts.backward = true;
         continue;
       }
-      AddPythonFrame(facts, function, text(frame.file), index);
+      AddPythonFrame(facts, function, WithSlashes(text(frame.file)), index);
       call.Add(index);
     } else if (frame.kind == FrameKind::kNative) {
       facts.backward = facts.backward || IsAutogradNode(function);
@@ -178,6 +194,15 @@ bool IsCollective(std::string_view function, std::string_view file) {
                                  "/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py"sv};
   return function.starts_with("c10d::") ||
          std::any_of(kFiles.begin(), kFiles.end(), [&](std::string_view name) { return file.ends_with(name); });
+}
+
+FrameworkStacks::Part FrameworkStacks::PartOf(const Facts& facts) {
+  if (facts.optimizer_step) return Part::kOptimizer;
+  if (facts.backward) return Part::kBackward;
+  if (facts.module_call) return Part::kForward;
+  if (facts.module_setup) return Part::kSetup;
+  if (facts.operation.empty()) return Part::kUnknown;
+  return MakesData(facts.operation) ? Part::kData : Part::kReckoning;
 }
 
 FrameworkStacks::FrameworkStacks(const Snapshot& snapshot) {

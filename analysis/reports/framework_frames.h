@@ -57,6 +57,18 @@ class FrameworkStacks {
     // Equal for stacks of one call: the same Python frames, the same operation.
     std::uint64_t call = 0;
   };
+  // Which part of a training made a tensor. The innermost reason counts: what a backward pass or an optimizer's step
+  // makes within a module is theirs.
+  enum class Part : std::uint8_t {
+    kOptimizer,
+    kBackward,
+    kForward,    // within an nn.Module's call
+    kSetup,      // see module_setup
+    kReckoning,  // outside of modules, an operator that reckons: a criterion, a metric, a model of functions
+    kData,       // outside of modules, an operator that makes or copies data
+    kUnknown,
+  };
+  static Part PartOf(const Facts& facts);
   explicit FrameworkStacks(const Snapshot& snapshot);
   // Out of range: nothing is known.
   const Facts& Of(std::uint32_t stack) const { return stack < facts_.size() ? facts_[stack] : facts_.front(); }

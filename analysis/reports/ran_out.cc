@@ -38,12 +38,20 @@ RanOut::RanOut(const Snapshot& snapshot, const Blocks& blocks, const LineTable& 
 }
 
 TensorRole RanOut::RoleOf(std::uint32_t stack) const {
-  const FrameworkStacks::Facts& facts = stacks_.Of(stack);
-  if (facts.optimizer_step) return TensorRole::kOptimizerState;
-  if (facts.backward) return TensorRole::kGradients;
-  if (facts.module_call) return TensorRole::kActivations;
-  if (facts.module_setup) return TensorRole::kWeights;
-  if (!facts.operation.empty() && !MakesData(facts.operation)) return TensorRole::kActivations;
+  switch (FrameworkStacks::PartOf(stacks_.Of(stack))) {
+    case FrameworkStacks::Part::kOptimizer:
+      return TensorRole::kOptimizerState;
+    case FrameworkStacks::Part::kBackward:
+      return TensorRole::kGradients;
+    case FrameworkStacks::Part::kForward:
+    case FrameworkStacks::Part::kReckoning:
+      return TensorRole::kActivations;
+    case FrameworkStacks::Part::kSetup:
+      return TensorRole::kWeights;
+    case FrameworkStacks::Part::kData:
+    case FrameworkStacks::Part::kUnknown:
+      break;
+  }
   return TensorRole::kOther;
 }
 

@@ -58,6 +58,8 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const PeakParts parts(lines, lifetimes);
   std::vector<ScopeTotals> totals =
       MeasureTotals(snapshot, blocks, lines, [&](const auto& at_peak, ScopeTotals& of) { parts.Fill(at_peak, of); });
+  const Categories categories(snapshot, blocks, lines, stacks, clocks);
+  std::vector<ScopeCategories> category_totals = MeasureCategories(snapshot, blocks, categories, totals);
   std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   ran_out.DropFirstPasses(findings);
@@ -72,7 +74,8 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   std::vector<NotObserved> not_observed = ListNotObserved(snapshot, lines, cache_seen && !tensors_seen);
   const FrameworkCaches cache_history(snapshot, blocks);
   std::vector<FrameworkCache> framework_caches = DescribeFrameworkCaches(cache_history, lines);
-  std::vector<Fragmentation> fragmentation = FindFragmentation(snapshot, blocks, lines, cache_history, framework_caches);
+  std::vector<Fragmentation> fragmentation =
+      FindFragmentation(snapshot, blocks, lines, cache_history, framework_caches);
   ran_out.Explain(clocks.main, findings, failures, framework_caches);
   Report report{&snapshot,
                 Verdict::kNoLeaks,
@@ -98,9 +101,9 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const bool single_tensors = std::any_of(blocks.program.begin(), blocks.program.end(),
                                           [](const Block& block) { return block.framework_tensor(); });
   if (single_tensors) {
-    const Categories categories(snapshot, blocks, report.lines, stacks, clocks);
     report.remedies = FindRemedies({snapshot, blocks, report.lines, stacks, categories, report.steps, report.findings});
   }
+  report.categories = std::move(category_totals);
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   const bool refused = std::any_of(report.failures.begin(), report.failures.end(),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/reports/blocks.h"
+#include "analysis/reports/category_totals.h"
 #include "analysis/reports/churn.h"
 #include "analysis/reports/driver_objects.h"
 #include "analysis/reports/driver_time.h"
@@ -69,6 +70,10 @@ struct Report {
   DriverUse driver_use{};
   std::vector<Fragmentation> fragmentation{};  // why what pools hold was not used: PyTorch's caches, then ours
   std::vector<Remedies> remedies{};             // what would help
+  std::vector<ScopeCategories> categories{};    // of each of totals, in their order
+  const ScopeCategories& categories_of(const ScopeTotals& of) const {
+    return categories[static_cast<std::size_t>(&of - totals.data())];
+  }
   // Something reached the driver without us: what it holds is not known.
   bool unseen() const {
     return std::any_of(not_observed.begin(), not_observed.end(),

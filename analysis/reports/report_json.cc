@@ -6,6 +6,7 @@
 
 #include "analysis/printable.h"
 #include "analysis/reports/advice.h"
+#include "analysis/reports/category_json.h"
 #include "analysis/reports/driver_objects_text.h"
 #include "analysis/reports/driver_time_text.h"
 #include "analysis/reports/fragmentation_json.h"
@@ -279,6 +280,7 @@ class Writer {
     if (totals.peak_cache.blocks != 0) json["peak"]["framework_cache"] = CacheShare(totals.peak_cache);
     if (totals.live_cache.blocks != 0) json["live_framework_cache"] = CacheShare(totals.live_cache);
     if (totals.powers_of_two.blocks != 0) json["powers_of_two"] = CacheShare(totals.powers_of_two);
+    json["categories"] = CategoriesJson(report_.categories_of(totals));
     json["allocations"] = totals.allocations;
     json["frees"] = totals.frees;
     json["allocated_bytes"] = totals.allocated_bytes;

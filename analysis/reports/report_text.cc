@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/reports/advice.h"
+#include "analysis/reports/category_text.h"
 #include "analysis/reports/driver_objects_text.h"
 #include "analysis/reports/driver_time_text.h"
 #include "analysis/reports/finding_text.h"
@@ -243,6 +244,7 @@ class Renderer {
       rest.blocks += totals.peak_by_line[i].blocks;
     }
     if (rest.blocks != 0) Row(rest, totals.peak_bytes, Plural(totals.peak_by_line.size() - shown, "other line"));
+    RenderPeakCategories(report_.categories_of(totals), canvas_);
   }
 
   void Row(const LineBytes& share, std::uint64_t whole, const std::string& text) {

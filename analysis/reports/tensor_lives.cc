@@ -39,9 +39,12 @@ class Meter {
     for (std::size_t i = 0; i < blocks_.program.size(); ++i) {
       if (parts_[i] != TensorPart::kNone && blocks_.program[i].allocated_at != 0) Pass(i);
     }
-    for (std::size_t i = 0; i < blocks_.program.size(); ++i) {
-      if (parts_[i] == TensorPart::kBackward || parts_[i] == TensorPart::kOptimizer)
-        lives_[i].outlived_phase = Outlived(i);
+    // Those whose end is not known are judged by the others.
+    for (const bool known : {true, false}) {
+      for (std::size_t i = 0; i < blocks_.program.size(); ++i) {
+        if (parts_[i] != TensorPart::kBackward && parts_[i] != TensorPart::kOptimizer) continue;
+        if ((lives_[i].phase_end != kNoPosition) == known) lives_[i].outlived_phase = Outlived(i);
+      }
     }
     return std::move(lives_);
   }
@@ -87,7 +90,7 @@ class Meter {
     if (block.freed_at == kNoPosition) return true;
     std::unordered_map<std::uint32_t, bool>& known =
         parts_[i] == TensorPart::kBackward ? backward_stacks_ : optimizer_stacks_;
-    if (block.allocated_at == 0 || lives_[i].phase_end == kNoPosition) {
+    if (lives_[i].phase_end == kNoPosition) {
       if (parts_[i] == TensorPart::kBackward && FreedElsewhere(block)) return true;
       const auto found = known.find(block.stack);
       return found != known.end() ? found->second : block.freed_at > last_at_ && !OnAutogradsThread(block);

@@ -149,6 +149,7 @@ class ScopeMeter {
     }
     totals.curve = curve.Finish(span.end_ns);
     peak_end = CompareWithRecorder(totals, changes, peak_end, first_ns);
+    totals.peak_at = peak_end == 0 ? 0 : changes[peak_end - 1].at;
     // Blocks without a slot are not in the recorder's counter either: the peak was at least this.
     if (totals.basis == PeakBasis::kExact && snapshot_.completeness.live_dropped != 0)
       totals.basis = PeakBasis::kPartial;

@@ -61,6 +61,8 @@ struct ScopeTotals {
   std::uint64_t live_reserved_bytes = 0;          // what those blocks occupy
   std::uint64_t peak_bytes = 0, peak_blocks = 0;
   std::int64_t peak_ns = 0;
+  // Position (see blocks.h) of the last event that led to it; of no meaning if basis is kOutsideWindow.
+  std::uint64_t peak_at = 0;
   PeakBasis basis = PeakBasis::kExact;
   std::uint64_t composed_bytes = 0;     // what peak_by_line adds up to
   std::vector<LineShare> peak_by_line;  // most bytes first, then by name of the line

@@ -33,6 +33,8 @@ int Print(const char* path) {
     const Categorised& of = categories.Of(block);
     result.push_back({{"address", block.address},
                       {"bytes", block.bytes},
+                      {"allocated_at", block.allocated_at},
+                      {"freed_at", block.freed_at == kNoPosition ? nlohmann::json() : nlohmann::json(block.freed_at)},
                       {"category", Word(of.category)},
                       {"rule", Word(of.rule)},
                       {"line", Describe(lines.line(lines.OfStack(block.stack)))},
