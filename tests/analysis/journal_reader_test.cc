@@ -63,7 +63,7 @@ TEST(JournalReaderTest, ReadsTheProcessFacts) {
 
 TEST(JournalReaderTest, EveryCounterHasItsName) {
   const Snapshot snapshot = Read(DistinctJournal());
-  EXPECT_EQ(snapshot.counters.size(), 24u);
+  EXPECT_EQ(snapshot.counters.size(), 28u);
   EXPECT_EQ(snapshot.counters.at("allocations"), 1000u);
   EXPECT_EQ(snapshot.counters.at("events_overwritten"), 1003u);
   EXPECT_EQ(snapshot.counters.at("reentries"), 1017u);

@@ -66,7 +66,8 @@ TEST(SnapshotLoaderTest, WordsOfTheFileDecideWhatNumbersMean) {
 }
 
 TEST(SnapshotLoaderTest, AFileThatIsSomethingElseSaysSo) {
-  EXPECT_EQ(ErrorOf(std::string()), "a.json: byte 0 ($): not a cuheap snapshot: the file is empty; name a snapshot that cuheap wrote");
+  EXPECT_EQ(ErrorOf(std::string()),
+            "a.json: byte 0 ($): not a cuheap snapshot: the file is empty; name a snapshot that cuheap wrote");
   EXPECT_THAT(ErrorOf(std::string("hello")), HasSubstr("not a cuheap snapshot: expected an object"));
   EXPECT_THAT(ErrorOf(std::string("\x80\x02}q", 4)), HasSubstr("the pickle is cut off"));
   EXPECT_THAT(ErrorOf(std::string("[1,2]")), HasSubstr("expected an object"));
@@ -94,7 +95,8 @@ TEST(SnapshotLoaderTest, EveryTruncationIsOneError) {
     const auto loaded = LoadSnapshotFromMemory(text.substr(0, size), "a.json");
     ASSERT_FALSE(loaded.ok()) << size;
     const std::string message(loaded.status().message());
-    ASSERT_THAT(message, AllOf(StartsWith("a.json: byte "), HasSubstr("cut off"), HasSubstr("again (cuheap run"))) << size;
+    ASSERT_THAT(message, AllOf(StartsWith("a.json: byte "), HasSubstr("cut off"), HasSubstr("again (cuheap run")))
+        << size;
   }
   EXPECT_THAT(ErrorOf(text + "x"), HasSubstr("text behind the end"));
 }
@@ -102,7 +104,7 @@ TEST(SnapshotLoaderTest, EveryTruncationIsOneError) {
 // What version 1 did not have from its beginning: older files lack it.
 bool IsOptional(const std::string& name) {
   return name == "mapped_address" || name.starts_with("tensor_") || name.starts_with("framework_") ||
-         name.starts_with("exit_") || name == "recorder";
+         name.starts_with("exit_") || name == "recorder" || name == "driver_time";
 }
 
 TEST(SnapshotLoaderTest, FilesOfAnEarlierCuheapAreRead) {

@@ -100,6 +100,7 @@ auto Tie(const Device& d) {
 }
 auto Tie(const Module& m) { return std::tie(m.path, m.path_cut, m.build_id, m.load_bias, m.begin, m.end); }
 auto Tie(const ThreadInfo& t) { return std::tie(t.tid, t.name, t.first_ns, t.last_ns); }
+auto Tie(const DriverTime& t) { return std::tie(t.call, t.count, t.total_ns, t.longest_ns); }
 auto Tie(const Note& n) { return std::tie(n.code, n.text, n.time_ns, n.a, n.b); }
 auto Tie(const LiveAllocation& a) {
   return std::tie(a.id, a.address, a.bytes, a.reserved_bytes, a.stream, a.context, a.time_ns, a.stack, a.thread,
@@ -122,6 +123,7 @@ Snapshot DistinctSnapshot() {
   snapshot.configuration = {{"free_barrier", "auto"}, {"pool", "off"}};
   snapshot.counters = {{"allocations", UINT64_MAX}, {"frees", 0}};
   snapshot.completeness = {101, 102, 103, 104, "killed", 12, 11};
+  snapshot.driver_time = {{"allocate", 21, UINT64_MAX, 22}, {"free_wait", 23, 24, 25}};
   AddFramesAndStacks(snapshot);
   snapshot.modules = {{"/opt/a program/train", false, "00ff", 0x1111, 0x2222, 0x3333},
                       {"/usr/lib/libx.so", true, "", UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2}};
@@ -163,6 +165,7 @@ void ExpectSameSnapshot(const Snapshot& a, const Snapshot& b) {
   ExpectSameRows("live", a.live, b.live);
   ExpectSameRows("segments", a.segments, b.segments);
   ExpectSameRows("notes", a.notes, b.notes);
+  ExpectSameRows("driver_time", a.driver_time, b.driver_time);
   const Events &e = a.events, &f = b.events;
   EXPECT_EQ(e.type, f.type);
   EXPECT_EQ(e.time_ns, f.time_ns);

@@ -123,7 +123,7 @@ class Statuses(Layout):
     def test_own_errors_exit_2_before_the_program_starts(self):
         touch = ["touch", str(self.work / "started")]
         missing = str(self.work / "missing")
-        for options in (["--no-such-option"], ["-o"], ["-o", missing + "/x.json"], ["-o", str(self.work)], ["--stacks", "maybe"], ["--stack-depth", "0"],
+        for options in (["--no-such-option"], ["-o"], ["-o", missing + "/x.json"], ["--stacks", "maybe"], ["--stack-depth", "0"],
                         ["--journal-dir", missing], ["--simulate=a100"], ["--simulate-devices", "2"], ["--simulate", "--simulate-devices", "99"],
                         ["--free-barrier=perhaps"], ["--event-memory", "lots"]):
             result = subprocess.run([str(self.cuheap), "run", *options, "--", *touch], capture_output=True, cwd=self.work)
