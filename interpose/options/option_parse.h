@@ -122,7 +122,7 @@ inline bool Parse(std::string_view text, Range, Byte* value, const char** remedy
   const std::string_view digits = hexadecimal ? text.substr(2) : text;
   int number = 0;
   bool understood = !digits.empty() && digits.size() <= 3;
-  for (const char c : digits) {
+  for (const char c : digits.substr(0, 3)) {
     const bool letter = hexadecimal && (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
     understood = understood && (letter || (c >= '0' && c <= '9'));
     number = number * (hexadecimal ? 16 : 10) + (letter ? (c | 0x20) - 'a' + 10 : c - '0');
