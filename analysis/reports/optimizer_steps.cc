@@ -11,7 +11,10 @@ namespace {
 
 constexpr std::size_t kFewestCalls = 3;
 
-using Rows = std::vector<std::uint32_t>;  // of events: allocations
+struct Allocation {
+  std::int64_t time_ns = 0;
+  std::uint32_t stack = 0;
+};
 
 // A place that calls an optimizer: thread and Python frame.
 using Place = std::pair<std::uint32_t, std::uint32_t>;
@@ -23,13 +26,12 @@ struct Calls {
 };
 
 // The calls' ends, moved on over what the loop does after them; see the note.
-std::vector<std::size_t> Extended(const Events& events, const Rows& own, const Calls& calls) {
-  const auto stack_of = [&](std::size_t i) { return events.stack[own[i]]; };
+std::vector<std::size_t> Extended(const std::vector<Allocation>& own, const Calls& calls) {
   std::unordered_map<std::uint32_t, std::size_t> steps_of_stack;  // between two calls
   for (std::size_t call = 1; call < calls.ends.size(); ++call) {
     std::unordered_set<std::uint32_t> seen;
     for (std::size_t i = calls.ends[call - 1] + 1; i <= calls.ends[call]; ++i) {
-      if (seen.insert(stack_of(i)).second) ++steps_of_stack[stack_of(i)];
+      if (seen.insert(own[i].stack).second) ++steps_of_stack[own[i].stack];
     }
   }
   const auto often = [&](std::uint32_t stack) {
@@ -37,16 +39,16 @@ std::vector<std::size_t> Extended(const Events& events, const Rows& own, const C
     return found != steps_of_stack.end() && 2 * found->second >= calls.ends.size() - 1;
   };
   std::unordered_set<std::uint32_t> before, after;
-  for (std::size_t i = 0; i < calls.first; ++i) before.insert(stack_of(i));
+  for (std::size_t i = 0; i < calls.first; ++i) before.insert(own[i].stack);
   for (std::size_t i = calls.ends.back() + 1; i < own.size(); ++i) {
-    if (often(stack_of(i)) && !before.contains(stack_of(i))) after.insert(stack_of(i));
+    if (often(own[i].stack) && !before.contains(own[i].stack)) after.insert(own[i].stack);
   }
   std::vector<std::size_t> ends = calls.ends;
   for (std::size_t call = 0; call < ends.size() && !after.empty(); ++call) {
     for (std::size_t i = calls.ends[call] + 1; i < own.size(); ++i) {
-      if (after.contains(stack_of(i)))
+      if (after.contains(own[i].stack))
         ends[call] = i;
-      else if (often(stack_of(i)))
+      else if (often(own[i].stack))
         break;
     }
   }
@@ -55,11 +57,11 @@ std::vector<std::size_t> Extended(const Events& events, const Rows& own, const C
 
 class Finder {
  public:
-  Finder(const Events& events, const FrameworkStacks& stacks) : events_(events) {
+  Finder(const Events& events, const FrameworkStacks& stacks) {
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (events.type[i] != EventType::kAllocate) continue;
-      Rows& own = allocations_[events.thread[i]];
-      own.push_back(static_cast<std::uint32_t>(i));
+      std::vector<Allocation>& own = allocations_[events.thread[i]];
+      own.push_back({events.time_ns[i], events.stack[i]});
       const FrameworkStacks::Facts& facts = stacks.Of(events.stack[i]);
       std::uint32_t& calling = calling_[events.thread[i]];
       if (!facts.optimizer_step) {
@@ -78,7 +80,7 @@ class Finder {
   OptimizerSteps Find() const {
     const std::pair<const Place, Calls>* best = nullptr;
     const auto rank = [&](const std::pair<const Place, Calls>& of) {
-      return std::pair(of.second.ends.size(), events_.time_ns[allocations_.at(of.first.first)[of.second.ends.back()]]);
+      return std::pair(of.second.ends.size(), allocations_.at(of.first.first)[of.second.ends.back()].time_ns);
     };
     for (const auto& entry : calls_) {
       if (entry.second.ends.size() >= kFewestCalls && (best == nullptr || rank(entry) > rank(*best))) best = &entry;
@@ -87,15 +89,13 @@ class Finder {
     OptimizerSteps steps;
     steps.thread = best->first.first;
     steps.stack = best->second.stack;
-    const Rows& own = allocations_.at(steps.thread);
-    for (const std::size_t end : Extended(events_, own, best->second))
-      steps.boundaries_ns.push_back(events_.time_ns[own[end]]);
+    const std::vector<Allocation>& own = allocations_.at(steps.thread);
+    for (const std::size_t end : Extended(own, best->second)) steps.boundaries_ns.push_back(own[end].time_ns);
     return steps;
   }
 
  private:
-  const Events& events_;
-  std::unordered_map<std::uint32_t, Rows> allocations_;  // by thread
+  std::unordered_map<std::uint32_t, std::vector<Allocation>> allocations_;  // by thread
   std::unordered_map<std::uint32_t, std::uint32_t>
       calling_;  // by thread: the place whose call goes on, plus one; 0: none
   std::map<Place, Calls> calls_;
@@ -104,7 +104,6 @@ class Finder {
 }  // namespace
 
 OptimizerSteps FindOptimizerSteps(const Events& events, const FrameworkStacks& stacks) {
-  if (!stacks.Any(&FrameworkStacks::Facts::optimizer_step)) return {};
   return Finder(events, stacks).Find();
 }
 
@@ -148,13 +147,12 @@ std::vector<std::int64_t> FindGradientSteps(const Blocks& blocks, const Framewor
 }
 
 std::vector<std::int64_t> FindBackwardPasses(const Events& events, const FrameworkStacks& stacks) {
-  if (!stacks.Any(&FrameworkStacks::Facts::backward)) return {};
-  Rows all;
+  std::vector<Allocation> all;
   Calls passes;
   bool within = false;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (events.type[i] != EventType::kAllocate) continue;
-    all.push_back(static_cast<std::uint32_t>(i));
+    all.push_back({events.time_ns[i], events.stack[i]});
     const bool backward = stacks.Of(events.stack[i]).backward;
     if (backward && !within) {
       if (passes.ends.empty()) passes.first = all.size() - 1;
@@ -165,7 +163,7 @@ std::vector<std::int64_t> FindBackwardPasses(const Events& events, const Framewo
   }
   if (passes.ends.size() < kFewestCalls) return {};
   std::vector<std::int64_t> ends;
-  for (const std::size_t end : Extended(events, all, passes)) ends.push_back(events.time_ns[all[end]]);
+  for (const std::size_t end : Extended(all, passes)) ends.push_back(all[end].time_ns);
   return ends;
 }
 
