@@ -4,6 +4,8 @@
 
 #include "analysis/printable.h"
 #include "analysis/ranks/rank_diff.h"
+#include "analysis/ranks/rank_words.h"
+#include "analysis/reports/line_json.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -11,20 +13,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 5> kChanges = {"new", "grew", "shrank", "gone", "alike"};
-constexpr std::array<std::string_view, kRankFigures> kFigures = {
-    "peak_bytes", "tensor_peak_bytes", "live_bytes", "idle_beside_live_bytes", "steps", "duration_ns"};
-constexpr std::array<std::string_view, 4> kBases = {"no_stack", "module", "function", "line"};
 
 Json Pair(const BeforeAfter& value) { return {{"before", value.before}, {"after", value.after}}; }
 
 Json LineOf(const RankReport& report, std::uint32_t index) {
-  if (index == kNoLine) return {};
-  const CodeLine& line = report.lines.line(index);
-  Json json = {{"text", Describe(line)},    {"basis", kBases.at(static_cast<std::size_t>(line.basis))},
-               {"function", line.function}, {"file", line.file},
-               {"line", line.line},         {"module", line.module}};
-  if (line.basis == LineBasis::kModule) json["offset"] = line.offset;
-  return json;
+  return index == kNoLine ? Json() : LineJson(report.lines.line(index));
 }
 
 void AddLines(Json& json, const RankDiff& diff, const RankLinePair& pair) {
@@ -45,9 +38,8 @@ std::string RenderRankDiffJson(const RankDiff& diff) {
   json["leaked_bytes"] = Pair(diff.leaked_bytes);
   json["figures"] = Json::array();
   for (const RankFigureDiff& figure : diff.figures) {
-    json["figures"].push_back({{"figure", kFigures.at(static_cast<std::size_t>(figure.figure))},
-                               {"most", Pair(figure.most)},
-                               {"median", Pair(figure.median)}});
+    json["figures"].push_back(
+        {{"figure", FigureWord(figure.figure)}, {"most", Pair(figure.most)}, {"median", Pair(figure.median)}});
   }
   json["leaks"] = Json::array();
   for (const RankLeakDiff& leak : diff.leaks) {

@@ -5,6 +5,8 @@
 
 #include "analysis/printable.h"
 #include "analysis/ranks/rank_rendering.h"
+#include "analysis/ranks/rank_words.h"
+#include "analysis/reports/line_json.h"
 
 namespace cuheap::analysis {
 namespace {
@@ -15,10 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 6> kVerdicts = {"out_of_memory", "leaks",        "growing",
                                                        "no_leaks",      "nothing_seen", "incomplete"};
 constexpr std::array<std::string_view, 3> kSources = {"none", "launcher", "file_name"};
-constexpr std::array<std::string_view, kRankFigures> kFigures = {
-    "peak_bytes", "tensor_peak_bytes", "live_bytes", "idle_beside_live_bytes", "steps", "duration_ns"};
 constexpr std::array<std::string_view, kRankTraits> kTraits = {"device", "command", "end", "world_size", "run"};
-constexpr std::array<std::string_view, 4> kBases = {"no_stack", "module", "function", "line"};
 
 template <std::size_t kCount, typename Enum>
 std::string_view Word(const std::array<std::string_view, kCount>& words, Enum value) {
@@ -61,7 +60,7 @@ class Writer {
     json["figures"] = Json::array();
     for (const FigureSpread& figure : report_.figures) {
       Json entry = SpreadOf(figure.spread);
-      entry["figure"] = Word(kFigures, figure.figure);
+      entry["figure"] = FigureWord(figure.figure);
       json["figures"].push_back(std::move(entry));
     }
     json["imbalance"] = ImbalanceOf();
@@ -100,14 +99,7 @@ class Writer {
     return json;
   }
 
-  Json LineOf(std::uint32_t index) const {
-    const CodeLine& line = report_.lines.line(index);
-    Json json = {{"text", Describe(line)},    {"basis", Word(kBases, line.basis)},
-                 {"function", line.function}, {"file", line.file},
-                 {"line", line.line},         {"module", line.module}};
-    if (line.basis == LineBasis::kModule) json["offset"] = line.offset;
-    return json;
-  }
+  Json LineOf(std::uint32_t index) const { return LineJson(report_.lines.line(index)); }
 
   Json ImbalanceOf() const {
     const Imbalance& imbalance = report_.imbalance;

@@ -8,6 +8,12 @@
 
 namespace cuheap::analysis {
 
+std::string_view FigureWord(RankFigure figure) {
+  constexpr std::array<std::string_view, kRankFigures> kWords = {
+      "peak_bytes", "tensor_peak_bytes", "live_bytes", "idle_beside_live_bytes", "steps", "duration_ns"};
+  return kWords.at(static_cast<std::size_t>(figure));
+}
+
 std::string FigureName(RankFigure figure) {
   switch (figure) {
     case RankFigure::kPeak:

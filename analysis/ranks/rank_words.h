@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "analysis/ranks/rank_report.h"
 
 namespace cuheap::analysis {
 
+// In JSON, "tensor_peak_bytes": words that never change their meaning.
+std::string_view FigureWord(RankFigure figure);
 std::string FigureName(RankFigure figure);                       // "tensors' peak"
 std::string FigureText(RankFigure figure, std::uint64_t value);  // "12.0 MiB", "60", "2.31 s"
 // "+49.5 %", "12.3 times that"; empty of a median of 0.

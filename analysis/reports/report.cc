@@ -47,6 +47,21 @@ bool Report::record_incomplete() const {
                      [](const Note& note) { return note.code == "journal_damaged"; });
 }
 
+namespace {
+
+// The worst that the report has to tell. seen_any: it knows of a block.
+Verdict Judge(const Report& report, bool seen_any) {
+  const bool refused = std::any_of(report.failures.begin(), report.failures.end(),
+                                   [](const Failure& failure) { return failure.result == kOutOfMemoryResult; });
+  if (refused || report.framework_refused()) return Verdict::kOutOfMemory;
+  if (report.leak_count() != 0) return Verdict::kLeaks;
+  if (report.growing_cache() != nullptr) return Verdict::kGrowing;
+  if (report.record_incomplete()) return Verdict::kIncomplete;
+  return seen_any ? Verdict::kNoLeaks : Verdict::kNothingSeen;
+}
+
+}  // namespace
+
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const Blocks blocks = JoinBlocks(snapshot);
   LineTable lines(snapshot, rule);
@@ -106,18 +121,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   report.categories = std::move(category_totals);
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
-  const bool refused = std::any_of(report.failures.begin(), report.failures.end(),
-                                   [](const Failure& failure) { return failure.result == kOutOfMemoryResult; });
-  if (refused || report.framework_refused())
-    report.verdict = Verdict::kOutOfMemory;
-  else if (report.leak_count() != 0)
-    report.verdict = Verdict::kLeaks;
-  else if (report.growing_cache() != nullptr)
-    report.verdict = Verdict::kGrowing;
-  else if (report.record_incomplete())
-    report.verdict = Verdict::kIncomplete;
-  else if (blocks.program.empty())
-    report.verdict = Verdict::kNothingSeen;
+  report.verdict = Judge(report, !blocks.program.empty());
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include "analysis/reports/driver_time_text.h"
 #include "analysis/reports/fragmentation_json.h"
 #include "analysis/reports/framework_json.h"
+#include "analysis/reports/line_json.h"
 #include "analysis/reports/remedy_json.h"
 #include "analysis/reports/replaced_text.h"
 #include "analysis/reports/turnover_text.h"
@@ -39,7 +40,6 @@ constexpr std::array<std::string_view, 5> kOomVerdicts = {"not_known", "unexplai
 constexpr std::array<std::string_view, 4> kObservations = {"loss", "unseen", "hole", "limit"};
 constexpr std::array<std::string_view, 3> kFrameworks = {"none", "pytorch", "none"};  // by Allocator
 constexpr std::array<std::string_view, 3> kFailureOutcomes = {"told", "behind_framework", "recovered"};
-constexpr std::array<std::string_view, 4> kBases = {"no_stack", "module", "function", "line"};
 
 template <std::size_t kCount, typename Enum>
 std::string_view Word(const std::array<std::string_view, kCount>& words, Enum value) {
@@ -130,14 +130,7 @@ class Writer {
             {"device", scope.device == kUnknownDevice ? Json() : Json(scope.device)}};
   }
 
-  Json LineOf(std::uint32_t index) const {
-    const CodeLine& line = report_.lines.line(index);
-    Json json = {{"text", Describe(line)},    {"basis", Word(kBases, line.basis)},
-                 {"function", line.function}, {"file", line.file},
-                 {"line", line.line},         {"module", line.module}};
-    if (line.basis == LineBasis::kModule) json["offset"] = line.offset;
-    return json;
-  }
+  Json LineOf(std::uint32_t index) const { return LineJson(report_.lines.line(index)); }
 
   Json StackOf(std::uint32_t stack) const {
     Json frames = Json::array();
