@@ -5,6 +5,7 @@
 #include <bit>
 #include <string_view>
 
+#include "analysis/reports/allocator_settings_words.h"
 #include "analysis/reports/text_format.h"
 
 namespace cuheap::analysis {
@@ -57,8 +58,28 @@ std::string_view CauseText(IdleCause cause, bool pytorch) {
 constexpr std::array kOrder = {IdleCause::kWholeSegments, IdleCause::kBesideBlocks, IdleCause::kOtherPart,
                                IdleCause::kRounding};
 
-std::string AdviceBesideTensors(const Report& report, const FragmentationState& state) {
+// Where the allocator's settings were replayed that is better than what the pieces suggest. Null: they were not.
+const AllocatorSettings* Replayed(const Report& report, std::uint32_t device) {
+  for (const AllocatorSettings& settings : report.allocator_settings) {
+    if (settings.device == device && settings.check == SettingsCheck::kReproduced) return &settings;
+  }
+  return nullptr;
+}
+
+std::string AdviceOnStay(const Report& report, const CauseShare& beside) {
+  if (beside.lines.empty()) return "";
+  return "What stays longest there is made at " + Describe(report.lines.line(beside.lines.front().line)) +
+         ": make it before what is freed every step, or free it with it.";
+}
+
+std::string AdviceBesideTensors(const Report& report, std::uint32_t device, const FragmentationState& state) {
   const CauseShare& beside = state.of(IdleCause::kBesideBlocks);
+  if (const AllocatorSettings* settings = Replayed(report, device)) {
+    if (settings->options.empty()) return AdviceOnStay(report, beside);
+    const SettingOption& best = settings->options.front();
+    return HowToSet(*settings, best) + ": at most " + Human(best.peak) + " would have been held, not " +
+           Human(settings->held_peak) + ". " + AdviceOnStay(report, beside);
+  }
   const CutUp& cut = state.cut_up;
   if (2 * cut.bytes > beside.bytes) {
     const std::uint64_t mib = std::max<std::uint64_t>(32, std::bit_ceil((cut.largest_piece >> 20) + 1));
@@ -72,9 +93,7 @@ std::string AdviceBesideTensors(const Report& report, const FragmentationState& 
     advice = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True could use or give back " + Human(state.in_pages) +
              " of it (whole pages of 20 MiB). ";
   }
-  if (beside.lines.empty()) return advice;
-  return advice + "What stays longest there is made at " + Describe(report.lines.line(beside.lines.front().line)) +
-         ": make it before what is freed every step, or free it with it.";
+  return advice + AdviceOnStay(report, beside);
 }
 
 }  // namespace
@@ -116,7 +135,7 @@ std::string AdviceFor(const Report& report, const Fragmentation& fragmentation) 
              ") hands it to other processes and libraries. PyTorch itself uses it again, and empties its cache before "
              "it raises an error.";
     case IdleCause::kBesideBlocks:
-      if (PyTorchs(fragmentation)) return AdviceBesideTensors(report, state);
+      if (PyTorchs(fragmentation)) return AdviceBesideTensors(report, fragmentation.device, state);
       return "What stays longest there is made at " + line +
              ": make it before what is freed every step; ask for the large block before the small ones.";
     case IdleCause::kOtherPart:

@@ -118,6 +118,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   if (single_tensors) {
     report.remedies = FindRemedies({snapshot, blocks, report.lines, stacks, categories, report.steps, report.findings});
   }
+  report.allocator_settings = TryAllocatorSettings(snapshot, blocks, report.framework_caches);
   report.categories = std::move(category_totals);
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/reports/allocator_settings.h"
 #include "analysis/reports/blocks.h"
 #include "analysis/reports/category_totals.h"
 #include "analysis/reports/churn.h"
@@ -70,6 +71,7 @@ struct Report {
   DriverUse driver_use{};
   std::vector<Fragmentation> fragmentation{};  // why what pools hold was not used: PyTorch's caches, then ours
   std::vector<Remedies> remedies{};             // what would help
+  std::vector<AllocatorSettings> allocator_settings{};  // ... of PyTorch's allocator, by device
   std::vector<ScopeCategories> categories{};    // of each of totals, in their order
   const ScopeCategories& categories_of(const ScopeTotals& of) const {
     return categories[static_cast<std::size_t>(&of - totals.data())];

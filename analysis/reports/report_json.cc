@@ -6,6 +6,7 @@
 
 #include "analysis/printable.h"
 #include "analysis/reports/advice.h"
+#include "analysis/reports/allocator_settings_words.h"
 #include "analysis/reports/category_json.h"
 #include "analysis/reports/driver_objects_text.h"
 #include "analysis/reports/driver_time_text.h"
@@ -88,6 +89,9 @@ class Writer {
       json["driver_objects"].push_back(DriverObjectsOf(objects));
     json["remedies"] = Json::array();
     for (const Remedies& remedies : report_.remedies) json["remedies"].push_back(RemediesJson(report_, remedies));
+    json["allocator_settings"] = Json::array();
+    for (const AllocatorSettings& settings : report_.allocator_settings)
+      json["allocator_settings"].push_back(AllocatorSettingsJson(settings));
     json["pools"] = Json::array();
     for (const PoolUse& pool : report_.pools) json["pools"].push_back(Pool(pool));
     json["fragmentation"] = Json::array();

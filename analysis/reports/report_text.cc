@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/reports/advice.h"
+#include "analysis/reports/allocator_settings_words.h"
 #include "analysis/reports/category_text.h"
 #include "analysis/reports/driver_objects_text.h"
 #include "analysis/reports/driver_time_text.h"
@@ -66,6 +67,7 @@ class Renderer {
     for (const ScopeTotals& totals : report_.totals) Memory(totals);
     for (const FrameworkCache& cache : report_.framework_caches) frameworks_.Cache(cache);
     RenderRemedies(report_, canvas_);
+    RenderAllocatorSettings(report_, canvas_);
     findings_.Others();
     Kinds();
     WriteDriverObjects(report_, canvas_);

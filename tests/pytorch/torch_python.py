@@ -32,6 +32,16 @@ def find_or_skip() -> str:
     return python
 
 
+def run(command: list[str], environment: dict[str, str], timeout: float) -> subprocess.CompletedProcess:
+    """Runs a script of PyTorch: once more, if PyTorch's autograd thread lost its race with the interpreter's end, which
+    happens on machines without a free core (docs/roadmap.md)."""
+    for _ in range(3):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=timeout)
+        if done.returncode != -6 or "terminate called without an active exception" not in done.stderr:
+            break
+    return done
+
+
 def skip(reason: str) -> None:
     print(f"skipped: {reason}")
     sys.exit(SKIPPED)

@@ -1,0 +1,216 @@
+#include "analysis/reports/allocator_settings.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "analysis/torch_cache/replay.h"
+#include "analysis/torch_cache/settings.h"
+#include "interpose/journal/format.h"
+
+namespace cuheap::analysis {
+namespace {
+
+constexpr std::uint64_t kLeastShare = 20;                       // a twentieth of what was held
+constexpr std::uint64_t kLeastBytes = std::uint64_t{20} << 20;  // a page of expandable segments
+constexpr std::uint64_t kBelieved = 50;                         // 2 %
+
+// Sizes that PyTorch's users try, in MiB. Under 32 many tensors of a training would be "large".
+constexpr std::uint64_t kMaxSplits[] = {512, 256, 128, 64, 32};
+// A replay takes up to a second for five million tensors: of so many, one size is tried.
+constexpr std::size_t kManyTensors = 1'000'000;
+constexpr std::uint64_t kUsualMaxSplit = 128;
+
+std::uint64_t LeastWorthTelling(std::uint64_t held) { return std::max(held / kLeastShare, kLeastBytes); }
+
+std::string RecordedSettings(const Snapshot& snapshot) {
+  // A PyTorch reads the first; the second is its newer name, for all devices.
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+    for (const auto* facts : {&snapshot.configuration, &snapshot.process.launcher}) {
+      if (const auto found = facts->find(name); found != facts->end()) return found->second;
+    }
+  }
+  return "";
+}
+
+// The requests of one device, from the joined blocks.
+class Requests {
+ public:
+  Requests(const Snapshot& snapshot, const Blocks& blocks, std::uint32_t device)
+      : events_(snapshot.events), blocks_(blocks), device_(device), by_stream_(snapshot.recorder == "pytorch") {}
+
+  // Nothing if there are more than can be replayed.
+  std::optional<CacheRequests> Collect() {
+    FindFirst();
+    FindEnds();
+    for (const Block* block : first_) {
+      if (!requests_.Allocate(block->bytes, StreamOf(*block), block->stack)) return std::nullopt;
+    }
+    std::uint64_t position = 0;
+    for (const Block& block : blocks_.program) {
+      if (!Wanted(block) || block.allocated_at == 0) continue;
+      EndUntil(block.allocated_at, position);
+      if (!requests_.Allocate(block.bytes, StreamOf(block), block.stack)) return std::nullopt;
+    }
+    EndUntil(ends_.size(), position);
+    return std::move(requests_);
+  }
+
+ private:
+  static constexpr std::uint32_t kNothing = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t kEmptied = kNothing - 1, kEmptiedAfterRefusal = kNothing - 2;
+
+  bool Wanted(const Block& block) const { return block.is_tensor() && block.device == device_; }
+
+  // Of tensors from before the record it is known where they lie, and not when they came: in order of addresses.
+  void FindFirst() {
+    for (const Block& block : blocks_.program) {
+      if (Wanted(block) && block.allocated_at == 0) first_.push_back(&block);
+    }
+    std::stable_sort(first_.begin(), first_.end(),
+                     [](const Block* a, const Block* b) { return a->address < b->address; });
+  }
+
+  // What ends at each position: a tensor, by its number, or segments.
+  void FindEnds() {
+    ends_.assign(events_.size() + 1, kNothing);
+    std::uint32_t number = 0;
+    for (const Block* block : first_) {
+      if (Ends(*block)) ends_[block->freed_at] = number;
+      ++number;
+    }
+    for (const Block& block : blocks_.program) {
+      if (Wanted(block)) {
+        if (block.allocated_at == 0) continue;
+        if (Ends(block)) ends_[block.freed_at] = number;
+        ++number;
+      } else if (block.device == device_ && block.in_framework_cache() && Blocks::OnDevice(block.kind) && Ends(block)) {
+        ends_[block.freed_at] = AfterRefusal(block.freed_at) ? kEmptiedAfterRefusal : kEmptied;
+      }
+    }
+  }
+
+  // A damaged record may have any order.
+  bool Ends(const Block& block) const {
+    return !block.freed_with_context && block.freed_at < ends_.size() && block.freed_at > block.allocated_at;
+  }
+
+  // PyTorch gives memory back between a refusal of the driver and the next try, in one call.
+  bool AfterRefusal(std::uint64_t freed_at) const {
+    for (std::uint64_t i = freed_at - 1; i > 0; --i) {
+      if (events_.type[i - 1] == EventType::kAllocateFailed && events_.device[i - 1] == device_) return true;
+      if (events_.kind[i - 1] == AllocationKind::kTensor && events_.device[i - 1] == device_) return false;
+    }
+    return false;
+  }
+
+  void EndUntil(std::uint64_t until, std::uint64_t& position) {
+    for (; position < until; ++position) {
+      const std::uint32_t end = ends_[position];
+      if (end == kNothing) continue;
+      if (end == kEmptied)
+        requests_.Empty();
+      else if (end == kEmptiedAfterRefusal)
+        requests_.EmptyAfterRefusal();
+      else if (end < requests_.tensors())
+        requests_.Free(end);
+    }
+  }
+
+  std::uint32_t StreamOf(const Block& block) {
+    if (!by_stream_) return 0;
+    if (streams_.empty() || block.stream != last_stream_) {
+      last_stream_ = block.stream;
+      last_number_ = streams_.try_emplace(block.stream, static_cast<std::uint32_t>(streams_.size())).first->second;
+    }
+    return last_number_;
+  }
+
+  const Events& events_;
+  const Blocks& blocks_;
+  std::uint32_t device_;
+  bool by_stream_;                   // the record tells the streams of tensors
+  std::vector<const Block*> first_;  // that were there before the record
+  std::vector<std::uint32_t> ends_;
+  std::map<std::uint64_t, std::uint32_t> streams_;
+  std::uint64_t last_stream_ = 0;
+  std::uint32_t last_number_ = 0;
+  CacheRequests requests_;
+};
+
+bool Expandable(const Blocks& blocks, std::uint32_t device) {
+  return std::any_of(blocks.program.begin(), blocks.program.end(), [&](const Block& block) {
+    return block.kind == AllocationKind::kVirtual && block.device == device && block.in_framework_cache();
+  });
+}
+
+// Of several sizes the one that holds least; of equal ones the largest, which changes least.
+void TryMaxSplits(const CacheRequests& requests, const TorchCacheSettings& recorded, AllocatorSettings& settings,
+                  std::uint64_t most) {
+  if (recorded.max_split != TorchCacheSettings::kNoLimit) return;  // was chosen already
+  SettingOption best;
+  for (const std::uint64_t mib : kMaxSplits) {
+    if (requests.tensors() > kManyTensors && mib != kUsualMaxSplit) continue;
+    TorchCacheSettings other = recorded;
+    other.max_split = mib << 20;
+    if (other.max_split > requests.largest()) continue;  // no block would be concerned
+    const std::uint64_t enough = best.saved == 0 ? most : best.peak - 1;
+    const std::uint64_t peak = requests.Peak(other, enough);
+    if (peak <= enough) best = {"max_split_size_mb:" + std::to_string(mib), peak, settings.held_peak - peak};
+  }
+  if (best.saved != 0) settings.options.push_back(best);
+}
+
+void TryAll(CacheRequests& requests, const TorchCacheSettings& recorded, bool sizes_are_requests,
+            AllocatorSettings& settings) {
+  settings.replayed_peak = requests.PeakAsItWas(recorded, settings.held_peak + settings.held_peak / kBelieved + 1);
+  const std::uint64_t off =
+      std::max(settings.replayed_peak, settings.held_peak) - std::min(settings.replayed_peak, settings.held_peak);
+  settings.check = off <= settings.held_peak / kBelieved ? SettingsCheck::kReproduced : SettingsCheck::kNotReproduced;
+  if (settings.check != SettingsCheck::kReproduced) return;
+  if (!sizes_are_requests) requests.Narrow();
+  const std::uint64_t most = settings.held_peak - std::max(LeastWorthTelling(settings.held_peak), 2 * off);
+  TorchCacheSettings expandable = recorded;
+  expandable.expandable = true;
+  const std::uint64_t peak = requests.Peak(expandable, most);
+  if (peak <= most) settings.options.push_back({"expandable_segments:True", peak, settings.held_peak - peak});
+  TryMaxSplits(requests, recorded, settings, most);
+  std::stable_sort(settings.options.begin(), settings.options.end(),
+                   [](const SettingOption& a, const SettingOption& b) { return a.saved > b.saved; });
+}
+
+AllocatorSettings OfDevice(const Snapshot& snapshot, const Blocks& blocks, const FrameworkCache& cache) {
+  AllocatorSettings settings;
+  settings.device = cache.device;
+  settings.recorded = RecordedSettings(snapshot);
+  settings.held_peak = cache.reserved_peak_bytes;
+  settings.tensor_peak = cache.tensor_peak_bytes;
+  const Completeness& completeness = snapshot.completeness;
+  const bool lost = completeness.events_dropped != 0 || completeness.live_dropped != 0 ||
+                    (completeness.events_overwritten != 0 && snapshot.recorder != "pytorch");
+  const std::uint64_t idle = settings.held_peak - std::min(settings.held_peak, settings.tensor_peak);
+  if (idle < LeastWorthTelling(settings.held_peak)) {
+    settings.check = SettingsCheck::kLittleIdle;
+  } else if (Expandable(blocks, cache.device)) {
+    settings.check = SettingsCheck::kExpandable;
+  } else if (!lost) {
+    std::optional<CacheRequests> requests = Requests(snapshot, blocks, cache.device).Collect();
+    const bool sizes_are_requests = snapshot.recorder == "pytorch";
+    if (requests) TryAll(*requests, ParseTorchCacheSettings(settings.recorded), sizes_are_requests, settings);
+  }
+  return settings;
+}
+
+}  // namespace
+
+std::vector<AllocatorSettings> TryAllocatorSettings(const Snapshot& snapshot, const Blocks& blocks,
+                                                    const std::vector<FrameworkCache>& caches) {
+  std::vector<AllocatorSettings> result;
+  for (const FrameworkCache& cache : caches) {
+    if (cache.tensors_seen || cache.tensor_peak_bytes != 0) result.push_back(OfDevice(snapshot, blocks, cache));
+  }
+  return result;
+}
+
+}  // namespace cuheap::analysis
