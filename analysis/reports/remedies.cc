@@ -1,6 +1,7 @@
 #include "analysis/reports/remedies.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -10,7 +11,11 @@
 namespace cuheap::analysis {
 namespace {
 
-constexpr std::uint64_t kLeastShare = 100;  // a remedy saves at least one part in so many
+constexpr std::uint64_t kLeastPercent = 3;  // of the peak, that a remedy saves
+
+bool WorthTelling(std::uint64_t saved, std::uint64_t peak) {
+  return saved != 0 && static_cast<double>(saved) * 100 >= static_cast<double>(peak) * kLeastPercent;
+}
 
 PeakPlace PlaceOf(const RemedyContext& context, const WhatIfPeak& peak, const WhatIf::Plan& plan) {
   PeakPlace place;
@@ -48,6 +53,13 @@ std::vector<LineBytes> LinesOf(const RemedyContext& context, const WhatIf::Plan&
   return lines;
 }
 
+// See Note [Other GPUs]. The entries are sorted.
+void DropExamples(const RemedyContext& context, RemedyList& entries) {
+  if (entries.empty() || SeveralRanks(context)) return;
+  entries.erase(std::remove_if(std::next(entries.begin()), entries.end(), [](const Remedy& one) { return one.example; }),
+                entries.end());
+}
+
 Remedies OfDevice(const RunFacts& facts, const Scope& scope) {
   const WhatIf what_if(facts.blocks, facts.categories, scope);
   const TrainingPhases phases(what_if.blocks(), facts.stacks);
@@ -59,6 +71,7 @@ Remedies OfDevice(const RunFacts& facts, const Scope& scope) {
   TrySmallerBatches(context, remedies.entries);
   TryMixedPrecision(context, remedies.entries);
   TryCheckpointing(context, remedies.entries);
+  TryOffloading(context, remedies.entries);
   TryNoGrad(context, remedies.entries);
   TryDetach(context, remedies.entries);
   TryDropGradients(context, remedies.entries);
@@ -66,10 +79,11 @@ Remedies OfDevice(const RunFacts& facts, const Scope& scope) {
   TryOptimizers(context, remedies.entries);
   TrySharding(context, remedies.entries);
   std::erase_if(remedies.entries, [&](const Remedy& remedy) {
-    return remedy.saved == 0 || remedy.saved * kLeastShare < remedies.peak.bytes;
+    return !WorthTelling(remedy.saved, remedies.peak.bytes);
   });
   std::stable_sort(remedies.entries.begin(), remedies.entries.end(),
                    [](const Remedy& a, const Remedy& b) { return a.saved > b.saved; });
+  DropExamples(context, remedies.entries);
   return remedies;
 }
 
@@ -85,7 +99,7 @@ Remedy Try(const RemedyContext& context, RemedyKind kind, Confidence confidence,
   if (peak.bytes >= old.bytes) return remedy;
   remedy.saved = old.bytes - peak.bytes;
   remedy.saved_at_old_peak = old.bytes - std::min(old.bytes, peak.at_other);
-  if (remedy.saved * kLeastShare < old.bytes) return remedy;  // is left out: spare the rest
+  if (!WorthTelling(remedy.saved, old.bytes)) return remedy;  // is left out: spare the rest
   remedy.after = PlaceOf(context, peak, plan);
   remedy.lines = LinesOf(context, plan);
   return remedy;

@@ -4,9 +4,13 @@
 // Note [Remedies]
 // Each remedy is a plan of what would have been there in place of each block (what_if.h); the trace is replayed with
 // it, and the new peak and its place are told. What a plan assumes is told too (remedy_words.h), since a record has
-// which memory lived when, but not what read it. Remedies that would save less than a hundredth of the peak are left
-// out, and so is what the run does already. docs/reports.md says how each is reckoned, and how well promises were kept
-// when the remedies were applied.
+// which memory lived when, but not what read it. Remedies that would save less than 3 % of the peak are left out, and so
+// is what the run does already. docs/remedies.md says how each is reckoned, and how well promises were kept when the
+// remedies were applied.
+//
+// Note [Other GPUs]
+// Shards need several ranks. A run of one process is told of them only if nothing else would save as much, and then of
+// the stage that saves most, with 8 GPUs as an example.
 #ifndef CUHEAP_ANALYSIS_REPORTS_REMEDIES_H_
 #define CUHEAP_ANALYSIS_REPORTS_REMEDIES_H_
 
@@ -31,6 +35,7 @@ enum class RemedyKind : std::uint8_t {
   kAccumulation,     // the same batch in two passes
   kMixedPrecision,   // autocast
   kCheckpointing,    // of the calls of one module
+  kOffloading,       // of what is saved for the backward pass, to the host
   kNoGrad,           // forward passes that no backward pass follows
   kDetach,           // what leaks, let go at the end of its step
   kDropGradients,    // when the optimizer has used them
@@ -44,7 +49,7 @@ enum class RemedyKind : std::uint8_t {
   kShardGradients,   // ZeRO stage 2
   kShardParameters,  // ZeRO stage 3, FSDP
 };
-inline constexpr std::size_t kRemedyKinds = 16;
+inline constexpr std::size_t kRemedyKinds = 17;
 
 // Where a peak is.
 struct PeakPlace {
@@ -65,6 +70,7 @@ struct Remedy {
   std::string target;                   // kCheckpointing: the forward() of the modules to checkpoint
   std::uint32_t target_frame = 0;       // kCheckpointing: the frame that calls them, 0: not known
   std::uint32_t count = 0;              // sharding: ranks; checkpointing: calls in a pass
+  bool example = false;                 // sharding: the run has no ranks, see Note [Other GPUs]; or their number is not known
   std::uint64_t added = 0;              // bytes that the remedy itself needs at most at one time (see remedy_words.h)
 };
 

@@ -40,6 +40,7 @@ Json RemedyJson(const Report& report, const Remedy& remedy) {
                {"peak", PlaceJson(remedy.after)}};
   if (remedy.count != 0) json["count"] = remedy.count;
   if (remedy.added != 0) json["added_bytes"] = remedy.added;
+  if (remedy.example) json["example"] = true;
   if (remedy.kind == RemedyKind::kCheckpointing) {
     const Snapshot& snapshot = *report.snapshot;
     const Frame& frame = snapshot.frames[remedy.target_frame];

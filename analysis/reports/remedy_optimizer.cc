@@ -70,13 +70,15 @@ void TryLoop(const RemedyContext& context, RemedyList& remedies) {
   remedies.push_back(std::move(remedy));
 }
 
+constexpr std::uint32_t kRanksAsAnExample = 8;
+
+// As the launcher told; 0: it did not.
 std::uint32_t RanksOf(const Snapshot& snapshot) {
-  constexpr std::uint32_t kAsAnExample = 8;
   const auto size = snapshot.process.launcher.find("WORLD_SIZE");
-  if (size == snapshot.process.launcher.end()) return kAsAnExample;
   std::uint32_t ranks = 0;
-  std::from_chars(size->second.data(), size->second.data() + size->second.size(), ranks);
-  return ranks > 1 ? ranks : kAsAnExample;
+  if (size != snapshot.process.launcher.end())
+    std::from_chars(size->second.data(), size->second.data() + size->second.size(), ranks);
+  return ranks;
 }
 
 }  // namespace
@@ -95,9 +97,17 @@ void TryOptimizers(const RemedyContext& context, RemedyList& remedies) {
   TryLoop(context, remedies);
 }
 
+bool SeveralRanks(const RemedyContext& context) {
+  const std::vector<const Block*>& blocks = context.what_if.blocks();
+  return RanksOf(context.facts.snapshot) > 1 || std::any_of(blocks.begin(), blocks.end(), [&](const Block* block) {
+           return context.StackOf(*block).collective;
+         });
+}
+
 void TrySharding(const RemedyContext& context, RemedyList& remedies) {
   if (!context.phases.trains()) return;
-  const std::uint32_t ranks = RanksOf(context.facts.snapshot);
+  const std::uint32_t known = RanksOf(context.facts.snapshot);
+  const std::uint32_t ranks = known > 1 ? known : kRanksAsAnExample;
   const auto shard = [&](std::uint64_t bytes) { return context.Rounded((bytes + ranks - 1) / ranks); };
   // Whole weights are there while they are used: the largest one, and the next that is fetched meanwhile.
   std::uint64_t gathered = 0;
@@ -124,6 +134,7 @@ void TrySharding(const RemedyContext& context, RemedyList& remedies) {
   const auto stage = [&](RemedyKind kind, int number) {
     Remedy remedy = Try(context, kind, Confidence::kMedium, plan_of(number));
     remedy.count = ranks;
+    remedy.example = known <= 1;
     if (number == 3) remedy.added = gathered;
     remedies.push_back(std::move(remedy));
   };

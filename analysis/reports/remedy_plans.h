@@ -33,12 +33,15 @@ using RemedyList = std::vector<Remedy>;
 void TrySmallerBatches(const RemedyContext& context, RemedyList& remedies);
 void TryMixedPrecision(const RemedyContext& context, RemedyList& remedies);
 void TryCheckpointing(const RemedyContext& context, RemedyList& remedies);
+void TryOffloading(const RemedyContext& context, RemedyList& remedies);
 void TryNoGrad(const RemedyContext& context, RemedyList& remedies);
 void TryDetach(const RemedyContext& context, RemedyList& remedies);
 void TryDropGradients(const RemedyContext& context, RemedyList& remedies);
 void TryFreeEarlier(const RemedyContext& context, RemedyList& remedies);
 void TryOptimizers(const RemedyContext& context, RemedyList& remedies);
 void TrySharding(const RemedyContext& context, RemedyList& remedies);
+// A launcher told of several ranks, or PyTorch made buffers for collectives.
+bool SeveralRanks(const RemedyContext& context);
 
 }  // namespace cuheap::analysis
 

@@ -7,7 +7,9 @@ namespace {
 
 std::string Human(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
-std::string OnRanks(const Remedy& remedy) { return "over " + Plural(remedy.count, "rank"); }
+std::string OnRanks(const Remedy& remedy) {
+  return "over " + Plural(remedy.count, "rank") + (remedy.example ? " (that many GPUs as an example)" : "");
+}
 
 }  // namespace
 
@@ -21,6 +23,8 @@ std::string_view Word(RemedyKind kind) {
       return "mixed_precision";
     case RemedyKind::kCheckpointing:
       return "activation_checkpointing";
+    case RemedyKind::kOffloading:
+      return "offload_saved";
     case RemedyKind::kNoGrad:
       return "no_grad";
     case RemedyKind::kDetach:
@@ -68,6 +72,8 @@ std::string TitleOf(const Report& report, const Remedy& remedy) {
                   ? ""
                   : ", called at " + file.substr(file.rfind('/') + 1) + ":" + std::to_string(frame.line));
     }
+    case RemedyKind::kOffloading:
+      return "what is saved for the backward pass in host memory: with torch.autograd.graph.save_on_cpu(pin_memory=True)";
     case RemedyKind::kNoGrad:
       return "torch.no_grad() where no backward pass follows";
     case RemedyKind::kDetach:
@@ -113,6 +119,9 @@ std::string TermsOf(const Remedy& remedy) {
     case RemedyKind::kCheckpointing:
       return "Costs a second forward pass of these modules; the largest call brings " + Human(remedy.added) +
              " back while it is differentiated. torch.utils.checkpoint.checkpoint(module, x, use_reentrant=False).";
+    case RemedyKind::kOffloading:
+      return "Around the forward pass. Copies " + Human(remedy.added) +
+             " or more to the host in each pass, and back: that much slower, and as much pinned host memory.";
     case RemedyKind::kNoGrad:
       return "Costs nothing. Assumes that what a pass makes is read by one of the next three operations.";
     case RemedyKind::kDetach:

@@ -45,6 +45,10 @@ CASES = (
     Case("activation_checkpointing", "transformer", (), ("--checkpoint",)),
     Case("activation_checkpointing", "encoder", (), ("--checkpoint",), quick=True),
     Case("activation_checkpointing", "cnn", (), ("--checkpoint",)),
+    Case("offload_saved", "transformer", (), ("--offload",)),
+    Case("offload_saved", "encoder", (), ("--offload",), quick=True),
+    Case("offload_saved", "cnn", (), ("--offload",)),
+    Case("offload_saved", "mlp", ("--batch", "4096"), ("--batch", "4096", "--offload")),
     Case("mixed_precision", "transformer", (), ("--autocast",)),
     Case("mixed_precision", "encoder", (), ("--autocast",), quick=True),
     Case("mixed_precision", "cnn", (), ("--autocast",)),
@@ -86,10 +90,8 @@ class Trainings:
     def report(self, model: str, options: tuple[str, ...]) -> dict:
         with tempfile.TemporaryDirectory(prefix="cuheap remedies ") as folder:
             snapshot = pathlib.Path(folder) / "training.json"
-            done = subprocess.run(
-                [self.cuheap, "run", "--simulate", "-q", "-o", str(snapshot), "--", self.python,
-                 str(HERE / "remedy_trainings.py"), model, *options],
-                env=environment(), capture_output=True, text=True, check=False, timeout=600)
+            done = torch_python.run([self.cuheap, "run", "--simulate", "-q", "-o", str(snapshot), "--", self.python,
+                                     str(HERE / "remedy_trainings.py"), model, *options], environment(), timeout=600)
             if done.returncode != 0:
                 raise AssertionError(f"{model} {options} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
             told = subprocess.run([self.cuheap, "report", "--json", str(snapshot)], capture_output=True, text=True,

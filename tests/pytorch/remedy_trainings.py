@@ -135,6 +135,7 @@ def parse():
     parser.add_argument("--zero", default="before", choices=("before", "between", "keep"),
                         help="gradients are dropped before the forward pass, behind it, or never")
     parser.add_argument("--checkpoint", action="store_true")
+    parser.add_argument("--offload", action="store_true", help="what is saved for the backward pass goes to the host")
     parser.add_argument("--autocast", action="store_true")
     parser.add_argument("--evaluate", type=int, default=0, help="batch of an evaluation each step; 0: none")
     parser.add_argument("--no-grad", action="store_true", help="for the evaluation")
@@ -168,6 +169,9 @@ class Training:
     def precision(self):
         return torch.autocast("cuda", dtype=torch.bfloat16) if self.options.autocast else contextlib.nullcontext()
 
+    def place_of_saved(self):
+        return torch.autograd.graph.save_on_cpu(pin_memory=True) if self.options.offload else contextlib.nullcontext()
+
     def train(self):
         for _ in range(STEPS):
             inputs, targets = self.model.batch(self.options.batch // self.options.accumulate)
@@ -176,7 +180,7 @@ class Training:
                 inputs, targets = self.model.batch(self.options.batch // self.options.accumulate)
             if self.options.zero == "before" and self.options.accumulate == 1:
                 self.optimizer.zero_grad()
-            with self.precision():
+            with self.precision(), self.place_of_saved():
                 outputs = self.model(inputs)
                 loss = self.loss_of(outputs, targets)
             if self.options.zero != "before":
