@@ -14,6 +14,7 @@
 #include "interpose/handlers_memory.h"
 #include "interpose/handlers_objects.h"
 #include "interpose/handlers_streams.h"
+#include "interpose/handlers_virtual.h"
 #include "interpose/handlers_work.h"
 #include "interpose/late_frees.h"
 #include "interpose/process.h"

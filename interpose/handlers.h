@@ -1,8 +1,8 @@
 // One handler an effect: what happens in the hooked functions of that effect, with the real function as an argument.
 //
 // Call(router, id, real, arguments of the function...). The primary template forwards; the specialisations lie in
-// handlers_memory.h (allocation and free), handlers_external.h (memory of other interfaces), handlers_identity.h (what
-// memory says about itself), handlers_work.h (work, waiting, capture, contexts).
+// handlers_memory.h (allocation and free), handlers_virtual.h (virtual memory management), handlers_external.h (memory of
+// other interfaces), handlers_identity.h (what memory says about itself), handlers_work.h (work, waiting, capture, contexts).
 #ifndef CUHEAP_INTERPOSE_HANDLERS_H_
 #define CUHEAP_INTERPOSE_HANDLERS_H_
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "interpose/array_bytes.h"
 #include "interpose/handlers.h"
@@ -177,97 +176,6 @@ struct Handler<Effect::kDestroyMipmappedArray> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmipmappedArray array) {
     return router.ForwardFree(AsNumber(array), journal::AllocationKind::kMipmappedArray, 0, real, array);
-  }
-};
-
-// NCCL probes cuMemCreate with a host location before any context exists: location.id is a device only for that type.
-template <>
-struct Handler<Effect::kCreatePhysical> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* out, std::size_t bytes,
-                       const CUmemAllocationProp* properties, unsigned long long flags) {
-    const bool on_device = properties != nullptr && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    const auto kind = on_device ? journal::AllocationKind::kVirtual : journal::AllocationKind::kHostVirtual;
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
-      allocation.address = made ? *out : 0;
-      allocation.bytes = bytes;
-      if (on_device) allocation.device = static_cast<std::uint16_t>(properties->location.id);
-    };
-    const CUresult result = ForwardAllocation(router, kind, fill, real, out, bytes, properties, flags);
-    if (result == CUDA_SUCCESS) router.physical().Created(*out, kind);
-    return result;
-  }
-};
-
-template <>
-struct Handler<Effect::kImportPhysical> {
-  template <class Real, class Type>
-  static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* out, void* os_handle,
-                       Type type) {
-    // How much it is, nobody tells.
-    const auto kind = journal::AllocationKind::kImportedVirtual;
-    const CUresult result = router.ForwardWithRescue(real, out, os_handle, type);
-    if (result == CUDA_SUCCESS && !router.physical().Imported(*out, kind)) return result;
-    recorder::Allocation allocation;
-    allocation.kind = kind;
-    if (result == CUDA_SUCCESS) allocation.address = *out;
-    allocation.stack = recorder::CaptureStack().id;
-    router.RecordAllocation(result, allocation, router.Where());
-    return result;
-  }
-};
-
-template <>
-struct Handler<Effect::kReleasePhysical> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle handle) {
-    const auto ended = router.physical().EndedByRelease(handle);
-    const CUresult result =
-        ended ? router.ForwardFree(handle, ended->kind, 0, real, handle) : router.Forward(real, handle);
-    if (result == CUDA_SUCCESS) router.physical().Released(handle);
-    return result;
-  }
-};
-
-template <>
-struct Handler<Effect::kMapPhysical> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address, std::size_t bytes, std::size_t offset,
-                       CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    const CUresult result = Timed(journal::DriverCall::kMap, [&] {
-      return router.ForwardWithRescue(real, address, bytes, offset, handle, flags);
-    });
-    if (result == CUDA_SUCCESS && router.physical().Mapped(address, bytes, handle)) {
-      recorder::Mapped(handle, journal::AllocationKind::kVirtual, address, bytes);
-    }
-    return result;
-  }
-};
-
-template <>
-struct Handler<Effect::kUnmapPhysical> {
-  template <class Real>
-  static CUresult Call(Router& router, HookId, Real real, CUdeviceptr address, std::size_t bytes) {
-    // Mappings end before the memory that they kept alive.
-    const std::vector<PhysicalBook::Mapping> mappings = router.physical().MappingsIn(address, bytes);
-    for (const PhysicalBook::Mapping& mapping : mappings) {
-      recorder::Unmapping(mapping.handle, journal::AllocationKind::kVirtual, mapping.address, mapping.bytes);
-    }
-    std::vector<recorder::FreeToken> tokens;
-    for (const PhysicalBook::Ended& ended : router.physical().EndedByUnmap(address, bytes)) {
-      tokens.push_back(router.Freeing(ended.handle, 0, ended.kind));
-    }
-    const CUresult result = Timed(journal::DriverCall::kMap, [&] { return router.Forward(real, address, bytes); });
-    if (result == CUDA_SUCCESS) {
-      router.physical().Unmapped(address, bytes);
-      for (const recorder::FreeToken& token : tokens) router.HostMemoryFreed(token);
-    } else {
-      for (const recorder::FreeToken& token : tokens) recorder::FreeFailed(token, static_cast<std::uint16_t>(result));
-      for (const PhysicalBook::Mapping& mapping : mappings) {
-        recorder::Mapped(mapping.handle, journal::AllocationKind::kVirtual, mapping.address, mapping.bytes);
-      }
-    }
-    return result;
   }
 };
 

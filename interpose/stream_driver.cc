@@ -1,6 +1,7 @@
 #include "interpose/stream_driver.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "interpose/driver_memory.h"
@@ -38,17 +39,44 @@ bool StreamDriver::Supports(int device) const {
          granularity != 0 && kStreamPage % granularity == 0;
 }
 
+bool StreamDriver::HasReserved(std::uint64_t address, std::size_t bytes) const {
+  if (bytes == 0) return false;
+  const std::uint64_t last = address + (bytes - 1) < address ? UINT64_MAX : address + (bytes - 1);
+  const std::lock_guard lock(mutex_);
+  const auto behind = reserved_.upper_bound(last);
+  if (behind == reserved_.begin()) return false;
+  const auto& [base, size] = *std::prev(behind);
+  return address < base + size;
+}
+
+bool StreamDriver::HasCreated(std::uint64_t handle) const {
+  const std::lock_guard lock(mutex_);
+  return created_.contains(handle);
+}
+
 DriverResult StreamDriver::Reserve(std::size_t bytes, std::uint64_t* out) {
   const RelaxedCapture relaxed(driver_);
   CUdeviceptr address = 0;
   const CUresult result = Timed(DriverCall::kMap, [&] { return driver_.cuMemAddressReserve(&address, bytes, kStreamPage, 0, 0); });
-  if (result == CUDA_SUCCESS) *out = address;
+  if (result != CUDA_SUCCESS) return {result};
+  *out = address;
+  const std::lock_guard lock(mutex_);
+  reserved_[address] = bytes;
   return {result};
 }
 
 DriverResult StreamDriver::Unreserve(std::uint64_t address, std::size_t bytes) {
   const RelaxedCapture relaxed(driver_);
-  return {Timed(DriverCall::kMap, [&] { return driver_.cuMemAddressFree(address, bytes); })};
+  {
+    // Before the call: once it returns, the addresses may be the program's.
+    const std::lock_guard lock(mutex_);
+    reserved_.erase(address);
+  }
+  const CUresult result = Timed(DriverCall::kMap, [&] { return driver_.cuMemAddressFree(address, bytes); });
+  if (result == CUDA_SUCCESS) return {result};
+  const std::lock_guard lock(mutex_);
+  reserved_[address] = bytes;
+  return {result};
 }
 
 DriverResult StreamDriver::Create(int device, std::size_t bytes, std::uint64_t* out) {
@@ -56,13 +84,24 @@ DriverResult StreamDriver::Create(int device, std::size_t bytes, std::uint64_t* 
   const CUmemAllocationProp properties = PropertiesOn(device);
   CUmemGenericAllocationHandle handle = 0;
   const CUresult result = Timed(DriverCall::kAllocate, [&] { return driver_.cuMemCreate(&handle, bytes, &properties, 0); });
-  if (result == CUDA_SUCCESS) *out = handle;
+  if (result != CUDA_SUCCESS) return {result};
+  *out = handle;
+  const std::lock_guard lock(mutex_);
+  created_.insert(handle);
   return {result};
 }
 
 DriverResult StreamDriver::Release(std::uint64_t handle) {
   const RelaxedCapture relaxed(driver_);
-  return {Timed(DriverCall::kFree, [&] { return driver_.cuMemRelease(handle); })};
+  {
+    const std::lock_guard lock(mutex_);
+    created_.erase(handle);
+  }
+  const CUresult result = Timed(DriverCall::kFree, [&] { return driver_.cuMemRelease(handle); });
+  if (result == CUDA_SUCCESS) return {result};
+  const std::lock_guard lock(mutex_);
+  created_.insert(handle);
+  return {result};
 }
 
 DriverResult StreamDriver::Map(std::uint64_t address, std::size_t bytes, std::uint64_t handle) {

@@ -5,6 +5,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <unordered_set>
 
 #include "allocator/stream_memory.h"
 #include "interpose/capture_watch.h"
@@ -24,6 +27,10 @@ class StreamDriver {
   // The driver has all functions, and its pages fit ours, on the device. Not cached.
   bool Supports(int device) const;
 
+  // What is ours and not the program's: any of the addresses [address, address + bytes), or the handle.
+  bool HasReserved(std::uint64_t address, std::size_t bytes) const;
+  bool HasCreated(std::uint64_t handle) const;
+
   DriverResult Reserve(std::size_t bytes, std::uint64_t* out);
   DriverResult Unreserve(std::uint64_t address, std::size_t bytes);
   DriverResult Create(int device, std::size_t bytes, std::uint64_t* out);
@@ -42,6 +49,9 @@ class StreamDriver {
   const CaptureWatch& captures_;
   SyncHelper& helper_;
   const std::chrono::milliseconds deadline_;
+  mutable std::mutex mutex_;  // never held over a driver call
+  std::map<std::uint64_t, std::size_t> reserved_;
+  std::unordered_set<std::uint64_t> created_;
 };
 
 static_assert(StreamMemory<StreamDriver>);

@@ -40,6 +40,7 @@ class StreamService {
 
   StreamPool& pool() { return pool_; }
   const StreamPool& pool() const { return pool_; }
+  const StreamDriver& memory() const { return memory_; }
   // Something was served already: only then do synchronisations and streams need a look.
   bool used() const { return used_.load(std::memory_order_relaxed); }
   void SetUsed() { used_.store(true, std::memory_order_relaxed); }

@@ -16,6 +16,7 @@
 #include "interpose/handlers_memory.h"
 #include "interpose/handlers_objects.h"
 #include "interpose/handlers_streams.h"
+#include "interpose/handlers_virtual.h"
 #include "interpose/handlers_work.h"
 #include "interpose/router.h"
 #include "tests/interpose/fake_cuda.h"
