@@ -31,6 +31,7 @@ enum class State { kUntouched, kStarting, kReady, kOff };
 
 constinit std::atomic<State> state{State::kUntouched};
 constinit std::atomic<bool> forked{false};
+constinit std::atomic<pid_t> starter{0};  // the process in which a thread starts us; set before the state says so
 // A page that reads 0 in any child, also in one made around pthread_atfork (a raw clone); null if the kernel has none.
 constinit std::atomic<const std::atomic<int>*> parent_mark{nullptr};
 alignas(Router) constinit unsigned char router_place[sizeof(Router)] = {};
@@ -197,12 +198,18 @@ Router* EnterProcess(const DriverTable& driver) {
   if (InForkedChild()) return nullptr;
   State now = state.load(std::memory_order_acquire);
   if (now == State::kUntouched) {
+    starter.store(getpid(), std::memory_order_relaxed);
     if (state.compare_exchange_strong(now, State::kStarting, std::memory_order_acq_rel)) {
       now = Start(driver) ? State::kReady : State::kOff;
       state.store(now, std::memory_order_release);
     }
   }
   while (now == State::kStarting) {
+    // A child that was forked before we watch for forks: the thread that starts us is not in it.
+    if (starter.load(std::memory_order_relaxed) != getpid()) {
+      forked.store(true, std::memory_order_relaxed);
+      return nullptr;
+    }
     sched_yield();
     now = state.load(std::memory_order_acquire);
   }

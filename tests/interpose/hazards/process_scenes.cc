@@ -1,4 +1,5 @@
 // Processes that fork, become others, and end in every way there is.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -99,6 +100,28 @@ int ForkRaw(const Arguments&) {
   const auto child = static_cast<pid_t>(syscall(SYS_fork));
   if (child == 0) _exit(23);
   Say("child ended", StatusOf(child));
+  return 0;
+}
+
+// A fork while another thread is in the process's first call, before anybody could hear of forks: the child's calls are
+// as good as ever. What is forked here is in the middle of that call; the child calls in a thread that is not.
+void ForkNow() {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);  // a hang ends by it
+    int result = -1;
+    std::thread([&result] { result = cuInit(0); }).join();
+    _exit(result);
+  }
+  if (const int status = StatusOf(child); status != 0) Say("child of the first call", status);
+}
+
+int ForkAtStart(const Arguments&) {
+  auto* const before = static_cast<void (**)()>(dlsym(RTLD_DEFAULT, "cuheap_hazard_before_registration"));
+  Require(before != nullptr, "the library that tells of registrations");
+  *before = ForkNow;
+  StartDevice();
+  AllocateSome(2);
   return 0;
 }
 
@@ -263,6 +286,7 @@ Scenes ProcessScenes() {
   return {{"fork", Fork},
           {"fork_busy", ForkBusy},
           {"fork_raw", ForkRaw},
+          {"fork_at_start", ForkAtStart},
           {"start", Start},
           {"leak", Leak},
           {"become", Become},
