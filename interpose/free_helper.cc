@@ -46,7 +46,10 @@ void* FreeHelper::ThreadMain(void* self) {
 void FreeHelper::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return job_ != nullptr; });
+    if (!work_.wait_for(lock, kHelperIdles, [this] { return job_ != nullptr; })) {
+      started_ = false;
+      return;
+    }
     const std::shared_ptr<Job> job = job_;
     lock.unlock();
     const CUresult result = RunOne(*job);

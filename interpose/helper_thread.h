@@ -6,10 +6,15 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <cstddef>
 
 namespace cuheap {
+
+// A helper without work ends after this time: a process ends with its last thread, and if the program's main thread has
+// left by pthread_exit, ours must not be the one that is left, deaf to every signal.
+inline constexpr std::chrono::milliseconds kHelperIdles{300};
 
 // A detached thread with every signal blocked (the program's are not for it). name: at most 15 characters. False: the
 // system allows no thread.

@@ -55,7 +55,10 @@ void* SyncHelper::ThreadMain(void* self) {
 void SyncHelper::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return !waiting_.empty(); });
+    if (!work_.wait_for(lock, kHelperIdles, [this] { return !waiting_.empty(); })) {
+      started_ = false;
+      return;
+    }
     running_ = waiting_.front();
     waiting_.erase(waiting_.begin());
     const std::uint64_t context = running_->context;

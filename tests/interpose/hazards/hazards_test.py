@@ -36,6 +36,14 @@ class Processes(hazard_runs.HazardRuns):
         snapshot, = self.hazard("fork_raw")
         self.assertEqual(self.live(snapshot), some(2))
 
+    def test_fork_at_start(self):
+        """A fork while another thread makes the process's first call."""
+        library = self.library("forking")
+        os.symlink(library, self.work / "forking.so")
+        folders = self.environment()["LD_LIBRARY_PATH"] + ":" + str(self.work)
+        snapshot, = self.hazard("fork_at_start", LD_LIBRARY_PATH=folders, LD_PRELOAD="forking.so")
+        self.assertEqual(self.live(snapshot), some(2))
+
     def test_cleared_environment(self):
         """What cuheap run was asked for holds, though the program has no environment at its first call."""
         words = [self.program, "cleared_environment"]
@@ -236,6 +244,12 @@ class Threads(hazard_runs.HazardRuns):
         snapshot, = self.hazard("tls_destructors")
         self.assertEqual(self.live(snapshot), sorted([40 * KIB, 50 * KIB]))
         self.assert_complete(snapshot)
+
+    def test_main_thread_leaves(self):
+        self.only_simulated()  # the vendor's driver has threads of its own, which do not end
+        snapshot, = self.hazard("main_leaves", SIMCUDA_MEMORY="256MiB")
+        self.assertEqual(self.live(snapshot), [])
+        self.assert_end(snapshot, "exited", 0)
 
     def test_cancel(self):
         snapshot, = self.hazard("cancel")

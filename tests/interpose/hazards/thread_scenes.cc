@@ -8,6 +8,7 @@
 #include <exception>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "tests/interpose/hazards/scenes.h"
 
@@ -106,6 +107,24 @@ int TlsDestructors(const Arguments&) {
   return 0;
 }
 
+// The main thread leaves first; the last one fills the device again and again, so that what is freed must be waited for.
+// The process ends with it, whoever helped meanwhile.
+int MainLeaves(const Arguments&) {
+  g_context = StartDevice();
+  std::thread([] {
+    Enter();
+    for (const std::size_t bytes : {3 * kMiB, 8 * kMiB, 13 * kMiB}) {
+      std::vector<CUdeviceptr> blocks;
+      CUdeviceptr address = 0;
+      while (cuMemAlloc(&address, bytes) == CUDA_SUCCESS) blocks.push_back(address);
+      Say("blocks", static_cast<long long>(blocks.size()));
+      for (const CUdeviceptr block : blocks) Free(block);
+    }
+    Say("at the end", 0);
+  }).detach();
+  pthread_exit(nullptr);
+}
+
 // A thread that is cancelled at a point of its own choice between calls, often.
 int Cancel(const Arguments&) {
   g_context = StartDevice();
@@ -202,7 +221,7 @@ int Exceptions(const Arguments&) {
 
 Scenes ThreadScenes() {
   return {{"small_stacks", SmallStacks},       {"small_first", SmallFirst}, {"thousand", Thousand},
-          {"tls_destructors", TlsDestructors}, {"cancel", Cancel},          {"cancel_in_wait", CancelInWait},
+          {"tls_destructors", TlsDestructors}, {"main_leaves", MainLeaves}, {"cancel", Cancel},          {"cancel_in_wait", CancelInWait},
           {"exceptions", Exceptions}};
 }
 
