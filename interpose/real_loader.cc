@@ -159,6 +159,17 @@ const link_map* LinkedLibrary(const char* soname) {
   return nullptr;
 }
 
+const link_map* NextAtStart(const link_map* object) {
+  if (object == nullptr) {
+    for (object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+      if (IsCLibrary(object->l_name)) return nullptr;
+      if (IsOurs(object->l_ld)) break;
+    }
+  }
+  if (object != nullptr) object = object->l_next;
+  return object == nullptr || IsCLibrary(object->l_name) ? nullptr : object;
+}
+
 void* FunctionOf(const link_map& object, const char* name) { return FindFunction(object, name, false); }
 
 bool IsOurs(const void* address) {

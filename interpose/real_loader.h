@@ -31,6 +31,10 @@ DlsymFunction CLibraryDlsym();
 // process started with, which come first in the loader's list and never leave it, so that no lock is needed. Null
 // otherwise.
 const link_map* LinkedLibrary(const char* soname);
+// The next one behind `object` (null: behind this library) of those that the process started with, up to the C library:
+// other preloaded libraries, and some that the program is linked with. These never leave the loader's list, so that no
+// lock is needed. Null: there is none, or this library was not preloaded.
+const link_map* NextAtStart(const link_map* object);
 // A function of the object itself, in its default version, or null. Reads the object's tables: no lock, and dlerror
 // keeps the text that it has. Precondition: the object stays loaded.
 void* FunctionOf(const link_map& object, const char* name);

@@ -51,6 +51,30 @@ bool FindObjectOf(const void* address, stacks::LoadedObject& object) {
   return stacks::FindLoadedObject(reinterpret_cast<std::uintptr_t>(address), object);
 }
 
+// Other preloaded libraries that stand in front of the driver as we do, but behind us: the driver's own functions are
+// what we call, so what such a library limits or counts is not limited or counted.
+void NoteInterposersBehind(const stacks::LoadedObject& driver_file) {
+  for (const link_map* object = NextAtStart(nullptr); object != nullptr; object = NextAtStart(object)) {
+    unsigned functions = 0;
+    for (std::size_t i = 0; i < kHookCount; ++i) {
+      const void* function = FunctionOf(*object, Name(static_cast<HookId>(i)));
+      if (function == nullptr) continue;
+      stacks::LoadedObject owner;
+      if (FindObjectOf(function, owner) && owner.begin == driver_file.begin) break;  // the driver, linked
+      ++functions;
+    }
+    const char* slash = std::strrchr(object->l_name, '/');
+    const char* name = slash != nullptr ? slash + 1 : object->l_name;
+    if (functions == 0 || std::string_view(name).starts_with("libcuda.so")) continue;
+    char text[200];
+    std::snprintf(text, sizeof(text),
+                  "%.80s stands in front of %u of the driver's functions as well, but behind cuheap, and may see none "
+                  "of their calls: it must come first in LD_PRELOAD",
+                  name, functions);
+    recorder::Note(journal::NoteCode::kSelfCheck, text, functions);
+  }
+}
+
 void EndLook() { looking.store(false, std::memory_order_release); }
 
 }  // namespace
@@ -74,6 +98,7 @@ void SelfCheck(const DriverTable& driver) {
     std::snprintf(text, sizeof(text), "%u hooked functions of the driver lie in another library", elsewhere);
     recorder::Note(journal::NoteCode::kSelfCheck, text, elsewhere);
   }
+  NoteInterposersBehind(driver_file);
   stacks::LoadedObject owner;
   const char* name = "";
   if (KnownDlsym() == nullptr) return;

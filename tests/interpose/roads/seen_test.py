@@ -350,6 +350,26 @@ class Road(Runs):
                 snapshot, = self.snapshots()
                 self.assertEqual([note for note in snapshot["notes"] if note["code"].startswith("unseen_")], [])
 
+    def test_interposer(self) -> None:
+        """Another library that stands in front of the driver: told if it comes behind us, where it may see nothing."""
+        behind = "libroad_behind.so"
+        told = []
+        for libraries in ([self.preload.name, behind], [behind, self.preload.name]):
+            self.setUp()
+            journals = self.work / "journals"
+            journals.mkdir(mode=0o700)
+            folders = [str(self.programs), str(self.preload.parent)] + ([] if self.driver == GPU else [self.driver])
+            command = self.program("cuheap_road_driver", "linked")
+            alone = {"LD_PRELOAD": behind, "LD_LIBRARY_PATH": ":".join(folders)}
+            native = self.printed(command, self.environment(None, **alone))
+            both = {**alone, "LD_PRELOAD": " ".join(libraries), "CUHEAP_DIR": str(journals)}
+            self.assertEqual(self.printed(command, self.environment(None, **both)), native)
+            snapshot, = self.snapshots()
+            self.expect_ten(snapshot, "ten_blocks.cc")
+            told.append([entry["text"] for entry in self.report()["not_observed"] if behind in entry["text"]])
+        self.assertEqual((len(told[0]), told[1]), (1, []), told)
+        self.assertIn(f"{behind} stands in front of 2 of the driver's functions as well, but behind cuheap", told[0][0])
+
     # What goes with the roads.
 
     def test_dlerror(self) -> None:
