@@ -42,23 +42,29 @@ inline bool RangesAllowed(const Router& router, CUarray, std::size_t, CUdevicept
   return router.RangeAllowed(from, bytes);
 }
 
+// `count` steps of `step` bytes and `last` more; SIZE_MAX if that is beyond all numbers, where no block is as large.
+inline std::size_t Reach(std::size_t count, std::size_t step, std::size_t last) {
+  std::size_t bytes = 0;
+  return __builtin_mul_overflow(count, step, &bytes) || __builtin_add_overflow(bytes, last, &bytes) ? SIZE_MAX : bytes;
+}
+
 // Memsets: `count` elements, or rows of them.
 inline bool RangesAllowed(const Router& router, CUdeviceptr to, unsigned char, std::size_t count) {
   return router.RangeAllowed(to, count);
 }
 inline bool RangesAllowed(const Router& router, CUdeviceptr to, unsigned short, std::size_t count) {  // NOLINT
-  return router.RangeAllowed(to, count * 2);
+  return router.RangeAllowed(to, Reach(count, 2, 0));
 }
 inline bool RangesAllowed(const Router& router, CUdeviceptr to, unsigned int, std::size_t count) {
-  return router.RangeAllowed(to, count * 4);
+  return router.RangeAllowed(to, Reach(count, 4, 0));
 }
 inline bool RowsAllowed(const Router& router, CUdeviceptr first, std::size_t pitch, std::size_t width,
                         std::size_t height) {
-  return width == 0 || height == 0 || router.RangeAllowed(first, (height - 1) * pitch + width);
+  return width == 0 || height == 0 || router.RangeAllowed(first, Reach(height - 1, pitch, width));
 }
 template <class Element>
 bool RowsOf(const Router& router, CUdeviceptr to, std::size_t pitch, std::size_t width, std::size_t height) {
-  return RowsAllowed(router, to, pitch, width * sizeof(Element), height);
+  return RowsAllowed(router, to, pitch, Reach(width, sizeof(Element), 0), height);
 }
 inline bool RangesAllowed(const Router& router, CUdeviceptr to, std::size_t pitch, unsigned char, std::size_t width,
                           std::size_t height) {
@@ -92,8 +98,8 @@ bool SolidAllowed(const Router& router, const Solid* copy) {
   const auto side = [&](CUmemorytype type, CUdeviceptr base, std::size_t given_pitch, std::size_t given_height,
                         std::size_t x, std::size_t y, std::size_t z) {
     const std::size_t pitch = given_pitch != 0 ? given_pitch : copy->WidthInBytes + x;
-    const std::size_t slice = (given_height != 0 ? given_height : copy->Height + y) * pitch;
-    const std::size_t extent = (copy->Depth - 1) * slice + (copy->Height - 1) * pitch + copy->WidthInBytes;
+    const std::size_t slice = Reach(given_height != 0 ? given_height : copy->Height + y, pitch, 0);
+    const std::size_t extent = Reach(copy->Depth - 1, slice, Reach(copy->Height - 1, pitch, copy->WidthInBytes));
     return !IsLinear(type) || copy->WidthInBytes == 0 || router.RangeAllowed(base + z * slice + y * pitch + x, extent);
   };
   return side(copy->srcMemoryType, copy->srcDevice, copy->srcPitch, copy->srcHeight, copy->srcXInBytes, copy->srcY,

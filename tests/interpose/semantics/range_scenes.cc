@@ -29,6 +29,14 @@ void Fills() {
     Say("rows", cuMemsetD2D8(block, 100, 4, 100, bytes / 100));
     Say("rows too many", cuMemsetD2D8(block, 100, 4, 100, bytes / 100 + 7));
     Say("rows in a stream", cuMemsetD2D32Async(block, 400, 4, 100, bytes / 400 + 3, nullptr));
+    for (const std::size_t huge : {~std::size_t{0}, ~std::size_t{15}, ~std::size_t{0} / 4 + 1, ~std::size_t{0} / 2 + 1}) {
+      Say("huge", cuMemsetD8(block, 5, huge));
+      Say("huge, 16", cuMemsetD16(block, 5, huge));
+      Say("huge, 32", cuMemsetD32(block, 5, huge));
+      Say("huge rows", cuMemsetD2D8(block, huge, 5, 16, 2));
+      Say("huge rows of 32", cuMemsetD2D32(block, huge, 5, huge, 2));
+      Say("huge columns", cuMemsetD2D8(block, 16, 5, 16, huge));
+    }
     Say("wait", cuCtxSynchronize());
     unsigned char byte = 0;
     Say("read", cuMemcpyDtoH(&byte, block + bytes - 1, 1));
@@ -142,6 +150,14 @@ void Pitched() {
     copy = Rows(back, width, pitched, pitch, width, 7);
     copy.dstY = 600;
     Say("rows down", cuMemcpy2DAsync(&copy, nullptr));
+    // Pitches above CU_DEVICE_ATTRIBUTE_MAX_PITCH, also those that are meant to be negative, are documented errors.
+    for (const std::size_t huge : {~std::size_t{0}, ~std::size_t{511}, ~std::size_t{0} / 2 + 1, std::size_t{1} << 31}) {
+      copy = Rows(back, huge, packed, width, width, 2);
+      Expect(Say("a huge pitch", cuMemcpy2D(&copy)) == CUDA_ERROR_INVALID_VALUE, "refused");
+      copy = Rows(back, width, packed, width, width, 2);
+      copy.dstY = huge;
+      Expect(Say("far down", cuMemcpy2DUnaligned(&copy)) != CUDA_SUCCESS, "refused");
+    }
     CUDA_MEMCPY3D solid = {};
     solid.srcMemoryType = solid.dstMemoryType = CU_MEMORYTYPE_DEVICE;
     solid.srcDevice = packed;
@@ -154,6 +170,9 @@ void Pitched() {
     Say("a solid", cuMemcpy3D(&solid));
     solid.Depth = 600;
     Say("too deep", cuMemcpy3D(&solid));
+    solid.Depth = 2;
+    solid.dstHeight = ~std::size_t{0} / width;
+    Expect(Say("planes too far apart", cuMemcpy3D(&solid)) != CUDA_SUCCESS, "refused");
     Say("wait", cuCtxSynchronize());
     for (const CUdeviceptr each : {pitched, packed, back}) Say("free", cuMemFree(each));
   }

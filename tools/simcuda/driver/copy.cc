@@ -20,7 +20,8 @@ enum class Place { kPageable, kPinned, kDevice };
 constexpr size_t kLargestStaged = size_t{16} << 20;
 
 size_t Extent(const CopySide& side, const Copy& copy) {
-  return (copy.depth - 1) * side.slice + (copy.height - 1) * side.pitch + copy.width;
+  size_t extent = 0;
+  return ExtentOf(copy.width, copy.height, side.pitch, copy.depth, side.slice, &extent) ? extent : SIZE_MAX;
 }
 
 CUresult FindPlace(const CopySide& side, const Copy& copy, Place* place, bool* sync_memops) {

@@ -27,6 +27,14 @@ struct CopySide {
   size_t x = 0, y = 0, z = 0;
 };
 
+// Bytes from the first to behind the last of `planes` planes of `rows` rows of `width` bytes; false: beyond all numbers.
+// None of the three is 0.
+inline bool ExtentOf(size_t width, size_t rows, size_t pitch, size_t planes, size_t slice, size_t* extent) {
+  size_t of_rows = 0, of_planes = 0;
+  return !__builtin_mul_overflow(rows - 1, pitch, &of_rows) && !__builtin_mul_overflow(planes - 1, slice, &of_planes) &&
+         !__builtin_add_overflow(of_rows, width, extent) && !__builtin_add_overflow(*extent, of_planes, extent);
+}
+
 struct Copy {
   CopySide to, from;
   size_t width = 0;  // bytes

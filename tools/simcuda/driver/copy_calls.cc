@@ -2,6 +2,7 @@
 #include "entry_points.h"
 #include "tools/simcuda/driver/array.h"
 #include "tools/simcuda/driver/copy.h"
+#include "tools/simcuda/driver/device_table.h"
 #include "tools/simcuda/driver/graph_node.h"
 #include "tools/simcuda/driver/state.h"
 
@@ -136,12 +137,18 @@ CUresult FillSide(const SideParams& p, const Copy& copy, bool flat, CopySide* si
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
+  // "An error if any pitch is greater than the maximum allowed (CU_DEVICE_ATTRIBUTE_MAX_PITCH)."
+  if (p.pitch > kMaxPitch) return CUDA_ERROR_INVALID_VALUE;
   side->pitch = p.pitch != 0 ? p.pitch : copy.width + p.x;
   const size_t height = p.height != 0 ? p.height : copy.height + p.y;
   if (side->pitch < p.x + copy.width && !(flat && copy.height <= 1)) return CUDA_ERROR_INVALID_VALUE;
   if (height < p.y + copy.height) return CUDA_ERROR_INVALID_VALUE;
-  side->slice = side->pitch * height;
-  side->address += p.z * side->slice + p.y * side->pitch + p.x;
+  size_t before = 0;
+  if (__builtin_mul_overflow(side->pitch, height, &side->slice) ||
+      !ExtentOf(p.x, p.y + 1, side->pitch, p.z + 1, side->slice, &before) ||
+      __builtin_add_overflow(side->address, before, &side->address)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   return CUDA_SUCCESS;
 }
 

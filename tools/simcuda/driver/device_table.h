@@ -6,6 +6,8 @@
 
 namespace simcuda {
 
+inline constexpr int kMaxPitch = 2147483647;  // CU_DEVICE_ATTRIBUTE_MAX_PITCH, of every model
+
 // Figures of one GPU model, from the vendor's data sheets and the programming guide's table of compute capabilities.
 // Memory is the total that the driver reports (less than the marketing figure), which differs a little between driver
 // versions; docs/simcuda.md says which totals were seen where.

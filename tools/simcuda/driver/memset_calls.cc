@@ -36,9 +36,10 @@ void FillRow(uint64_t address, const Fill& fill) {
 // host_visible: the target is memory that the host reads too. Errors: INVALID_VALUE.
 CUresult MakeFill(Context* context, Fill fill, std::shared_ptr<Work>* made, bool* host_visible) {
   if (fill.address % fill.element != 0 || fill.pitch % fill.element != 0) return CUDA_ERROR_INVALID_VALUE;
-  const size_t row = fill.width * fill.element;
+  size_t row = 0, extent = 0;
+  if (__builtin_mul_overflow(fill.width, fill.element, &row)) return CUDA_ERROR_INVALID_VALUE;
   if (fill.height > 1 && fill.pitch < row) return CUDA_ERROR_INVALID_VALUE;
-  const size_t extent = (fill.height - 1) * fill.pitch + row;
+  if (!ExtentOf(row, fill.height, fill.pitch, 1, 0, &extent)) return CUDA_ERROR_INVALID_VALUE;
   Memory& memory = State::Get().memory;
   const Block* block = memory.Find(fill.address);
   if (block == nullptr || block->freeing || !memory.Covers(fill.address, extent)) return CUDA_ERROR_INVALID_VALUE;
