@@ -53,11 +53,13 @@ std::vector<std::string> Candidates() {
   return folders;
 }
 
-absl::StatusOr<std::string> MakeIn(const std::string& folder) {
+absl::StatusOr<JournalFolder> MakeIn(const std::string& folder) {
   std::string name = folder + "/cuheap-" + std::to_string(getuid()) + "-" + std::to_string(getpid()) + "-XXXXXX";
   if (mkdtemp(name.data()) == nullptr)
     return absl::ErrnoToStatus(errno, "cannot make a folder for the journal in " + folder);
-  return name;
+  struct stat status{};
+  if (stat(name.c_str(), &status) != 0) return absl::ErrnoToStatus(errno, name);
+  return JournalFolder{name, status.st_mtim};
 }
 
 }  // namespace
@@ -83,7 +85,7 @@ std::uint64_t UsableSpace(const std::string& folder, std::string* reason) {
   return 0;
 }
 
-absl::StatusOr<std::string> MakeJournalFolder(const std::string& wanted) {
+absl::StatusOr<JournalFolder> MakeJournalFolder(const std::string& wanted) {
   std::string reason;
   if (!wanted.empty()) {
     // The program may change its directory, the folder must not move with it.
@@ -106,6 +108,12 @@ absl::StatusOr<std::string> MakeJournalFolder(const std::string& wanted) {
   if (best.empty())
     return absl::FailedPreconditionError("no folder for the journal (" + reasons + "): name one with --journal-dir");
   return MakeIn(best);
+}
+
+bool WasChanged(const JournalFolder& folder) {
+  struct stat status{};
+  return stat(folder.path.c_str(), &status) != 0 || status.st_mtim.tv_sec != folder.made.tv_sec ||
+         status.st_mtim.tv_nsec != folder.made.tv_nsec;
 }
 
 absl::StatusOr<std::vector<std::string>> ListJournals(const std::string& path) {

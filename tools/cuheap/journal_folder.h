@@ -9,6 +9,8 @@
 #ifndef CUHEAP_TOOLS_CUHEAP_JOURNAL_FOLDER_H_
 #define CUHEAP_TOOLS_CUHEAP_JOURNAL_FOLDER_H_
 
+#include <time.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,7 +22,14 @@ namespace cuheap::tools {
 
 // Makes `cuheap-<uid>-<pid>-XXXXXX`, mode 0700, in the first fitting candidate; or in `wanted` if that is not empty.
 // Errors: with what is wrong with the folder that was wanted, or with all candidates.
-absl::StatusOr<std::string> MakeJournalFolder(const std::string& wanted);
+struct JournalFolder {
+  std::string path;
+  timespec made = {};  // when its list of files was last changed, by then
+};
+absl::StatusOr<JournalFolder> MakeJournalFolder(const std::string& wanted);
+
+// Were files made or removed in it since, or is it gone?
+bool WasChanged(const JournalFolder& folder);
 
 // Paths of the journals in a folder, by name; or of the one journal, if `path` is a file.
 // Errors: NotFound and PermissionDenied with the path; NotFound if there are none and `path` is a folder.

@@ -92,9 +92,17 @@ std::string ModelHint(const RunOptions& options) {
 }
 
 // Makes the snapshots; true if the journals are not needed any more.
-bool Conclude(const RunOptions& options, const std::string& folder, const Outcome& outcome) {
-  const absl::StatusOr<std::vector<std::string>> journals = ListJournals(folder);
-  if (!journals.ok()) return true;  // none: CUDA was not used
+bool Conclude(const RunOptions& options, const JournalFolder& folder, const Outcome& outcome) {
+  const absl::StatusOr<std::vector<std::string>> journals = ListJournals(folder.path);
+  if (!journals.ok()) {
+    // None: CUDA was not used, unless there was one.
+    if (WasChanged(folder)) {
+      Say("no journal is left in " + ShellQuoted(folder.path) +
+          ": it could not be kept, or something removed it while the program ran. What was recorded is lost; "
+          "--journal-dir names another place");
+    }
+    return true;
+  }
   SnapshotRequest request;
   request.journals = *journals;
   request.output = options.output;
@@ -108,7 +116,7 @@ bool Conclude(const RunOptions& options, const std::string& folder, const Outcom
   }
   if (!result.problems.empty() || !running.empty()) {
     if (!running.empty()) Say("still running: process " + running + "; its snapshot shows it as it was now");
-    Say("the journals are kept: cuheap recover " + ShellQuoted(folder));
+    Say("the journals are kept: cuheap recover " + ShellQuoted(folder.path));
     return false;
   }
   return true;
@@ -127,7 +135,7 @@ int Run(const RunOptions& asked) {
     Say(std::string(layout.status().message()));
     return kUsageError;
   }
-  const absl::StatusOr<std::string> folder = MakeJournalFolder(options.journal_folder);
+  const absl::StatusOr<JournalFolder> folder = MakeJournalFolder(options.journal_folder);
   if (!folder.ok()) {
     Say(std::string(folder.status().message()));
     return kUsageError;
@@ -135,7 +143,7 @@ int Run(const RunOptions& asked) {
   ChildEnvironmentOptions changes;
   changes.layout = *std::move(layout);
   changes.simulate = options.simulate;
-  changes.journal_folder = *folder;
+  changes.journal_folder = folder->path;
   changes.variables = options.environment;
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
@@ -158,7 +166,7 @@ int Run(const RunOptions& asked) {
       Supervise(options.command, secure.empty() ? MakeChildEnvironment(environment, changes) : environment,
                 [&watch](pid_t program) { watch.Look(program); });
   if (outcome.start_error != 0) {
-    RemoveJournalFolder(*folder);
+    RemoveJournalFolder(folder->path);
     Say(options.command[0] + ": " + (outcome.start_error == ENOENT ? "not found" : std::strerror(outcome.start_error)) +
         ModelHint(options));
     return StatusOfStartError(outcome.start_error);
@@ -171,7 +179,7 @@ int Run(const RunOptions& asked) {
         ": the loader keeps preloaded libraries out of it, and nothing was recorded; "
         "if it starts the program that is meant, put cuheap run behind it");
   }
-  if (Conclude(options, *folder, outcome)) RemoveJournalFolder(*folder);
+  if (Conclude(options, *folder, outcome)) RemoveJournalFolder(folder->path);
   EndAs(outcome);
 }
 

@@ -206,6 +206,19 @@ class Processes(EndToEnd):
         one = next(folders[0].glob("*.journal"))
         self.assertEqual(self.cuheap("recover", "-q", str(one), "-o", "one.json").returncode, 0)
 
+    def test_journals_that_somebody_removed_are_told(self):
+        """Programs clean up /dev/shm, and what they did not make as well."""
+        told = re.compile(r"cuheap: no journal is left in \S+: .*\n")
+        for clean in ("rm journals/*/*", "rm -r journals/*"):
+            script = f"'{PROCESSES}' leak 3; {clean}"
+            for command in ([script], [f"{script}; '{PROCESSES}' leak 2"]):
+                done = self.run_it("sh", "-c", *command, options=["-o", "x.json"])
+                self.assertEqual((done.returncode, self.snapshots()), (0, ["x.json"] if "leak 2" in command[0] and "-r" not in clean else []))
+                self.assertEqual(len(told.findall(done.stderr)), 0 if self.snapshots() else 1, done.stderr)
+                for name in self.snapshots():
+                    (self.work / name).unlink()
+        self.assertNotIn("no journal", self.run_it("true").stderr)
+
     def test_an_unwritable_result_keeps_the_journals(self):
         done = self.run_it("sh", "-c", f"mkdir -p gone; '{PROCESSES}' leak 2; mkdir x.json", options=["-o", "x.json"])
         self.assertEqual(done.returncode, 0)
