@@ -101,7 +101,10 @@ class Lister {
       if (std::none_of(notes.begin(), notes.end(), same)) notes.push_back(std::move(entry));
     }
     for (NotObserved& note : notes) list_.push_back(std::move(note));
-    if (const std::uint64_t unknown = CounterOf("frees_unknown"); unknown != 0) {
+    // Those of blocks that found no room are told of as such.
+    const std::uint64_t dropped = snapshot_.completeness.live_dropped;
+    if (const std::uint64_t unknown = CounterOf("frees_unknown") - std::min(CounterOf("frees_unknown"), dropped);
+        unknown != 0) {
       Add(ObservationKind::kHole, "frees_unknown",
           Number(unknown) +
               " frees were of addresses whose allocation was not seen: memory comes from somewhere that is not "

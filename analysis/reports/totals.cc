@@ -171,7 +171,11 @@ class ScopeMeter {
     if (!totals.scope.tensors) totals.capacity_bytes = device->total_bytes;
     const std::uint64_t peak_bytes = totals.scope.tensors ? device->tensor_peak_bytes : device->peak_bytes;
     const std::int64_t peak_ns = totals.scope.tensors ? device->tensor_peak_ns : device->peak_ns;
-    if (peak_bytes <= totals.peak_bytes) return peak_end;
+    if (peak_bytes <= totals.peak_bytes) {
+      // Held when the events that were kept begin: since when, the recorder knows.
+      if (peak_bytes == totals.peak_bytes && totals.peak_ns < first_ns) totals.peak_ns = peak_ns;
+      return peak_end;
+    }
     totals.peak_bytes = peak_bytes;
     totals.peak_ns = peak_ns;
     totals.basis = peak_ns < first_ns ? PeakBasis::kOutsideWindow : PeakBasis::kPartial;

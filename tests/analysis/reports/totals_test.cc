@@ -91,6 +91,18 @@ TEST_F(TotalsTest, PeakBeforeTheKeptEventsIsSaidToBeSo) {
   EXPECT_TRUE(totals[0].peak_by_line.empty());
 }
 
+TEST_F(TotalsTest, APeakThatLastedIntoTheKeptEventsHasItsOwnTime) {
+  const auto first = program_.Malloc(a_, 10 * kMiB);
+  const auto second = program_.Malloc(b_, 5 * kMiB);
+  const std::int64_t peak_ns = program_.now_ns();
+  program_.ForgetEvents();
+  program_.Free(second);
+  program_.Free(first);
+  const auto totals = Measure();
+  EXPECT_EQ(totals[0].peak_bytes, 15 * kMiB);
+  EXPECT_EQ(totals[0].peak_ns, peak_ns);
+}
+
 TEST_F(TotalsTest, PeakInTheWindowIsExactAlthoughEventsWereOverwritten) {
   program_.Malloc(a_, 10 * kMiB);
   const auto old = program_.Malloc(b_, 5 * kMiB);
