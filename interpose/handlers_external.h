@@ -19,9 +19,9 @@ struct Handler<Effect::kMapExternal> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUexternalMemory memory,
                        const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* buffer) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? *out : 0;
-      allocation.bytes = buffer != nullptr ? buffer->size : 0;
+      allocation.bytes = made.read() ? buffer->size : 0;
     };
     return ForwardAllocation(router, journal::AllocationKind::kExternal, fill, real, out, memory, buffer);
   }
@@ -32,9 +32,9 @@ struct Handler<Effect::kMapExternalArray> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmipmappedArray* out, CUexternalMemory memory,
                        const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC* description) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? AsNumber(*out) : 0;
-      if (description != nullptr) {
+      if (made.read()) {
         allocation.bytes = MipmappedArrayBytes(description->arrayDesc, description->numLevels);
       }
     };
@@ -108,9 +108,9 @@ struct Handler<Effect::kCreateMulticast> {
   static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* out,
                        const CUmulticastObjectProp* properties) {
     const auto kind = journal::AllocationKind::kMulticast;
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? *out : 0;
-      allocation.bytes = properties != nullptr ? properties->size : 0;
+      allocation.bytes = made.read() ? properties->size : 0;
     };
     const CUresult result = ForwardAllocation(router, kind, fill, real, out, properties);
     if (result == CUDA_SUCCESS) router.physical().Created(*out, kind);

@@ -12,8 +12,16 @@
 
 namespace cuheap {
 
+// What became of a forwarded allocation.
+struct Outcome {
+  CUresult result;
+  operator bool() const { return result == CUDA_SUCCESS; }  // NOLINT(google-explicit-constructor)
+  // The driver has read what it was given, so that it can be read. Any other error may be that of a wrong pointer.
+  bool read() const { return result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY; }
+};
+
 // An allocation forwarded and recorded: fill(allocation, made) sets address, bytes and the like, once the call
-// returned; what the program's pointers point to may be read only if it was made.
+// returned. The program's outputs may be read only if it was made, its descriptions if the driver has read them.
 template <class Fill, class Real, class... Args>
 CUresult ForwardAllocation(Router& router, journal::AllocationKind kind, Fill&& fill, Real real, Args... args) {
   const Place place = router.Where();
@@ -24,7 +32,7 @@ CUresult ForwardAllocation(Router& router, journal::AllocationKind kind, Fill&& 
   const recorder::CapturedStack stack = recorder::CaptureStack(true);
   allocation.stack = stack.id;
   if (stack.caller_is_pytorch) allocation.flags |= journal::kCallerIsPyTorch;
-  fill(allocation, result == CUDA_SUCCESS);
+  fill(allocation, Outcome{result});
   router.RecordAllocation(result, allocation, place);
   return result;
 }
@@ -57,7 +65,7 @@ struct Handler<Effect::kAllocatePitched> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width,
                        std::size_t height, unsigned int element) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? *out : 0;
       allocation.bytes = (made ? *pitch : width) * height;
     };
@@ -69,7 +77,7 @@ template <>
 struct Handler<Effect::kAllocateManaged> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, std::size_t bytes, unsigned int flags) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? *out : 0;
       allocation.bytes = bytes;
     };
@@ -102,7 +110,7 @@ template <>
 struct Handler<Effect::kAllocateHost> {
   template <class Real, class... Flags>
   static CUresult Call(Router& router, HookId, Real real, void** out, std::size_t bytes, Flags... flags) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? AsNumber(*out) : 0;
       allocation.bytes = bytes;
     };
@@ -122,7 +130,7 @@ template <>
 struct Handler<Effect::kRegisterHost> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, void* address, std::size_t bytes, unsigned int flags) {
-    const auto fill = [&](recorder::Allocation& allocation, bool) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome) {
       allocation.address = AsNumber(address);
       allocation.bytes = bytes;
     };
@@ -142,9 +150,9 @@ template <>
 struct Handler<Effect::kCreateArray> {
   template <class Real, class Descriptor>
   static CUresult Call(Router& router, HookId, Real real, CUarray* out, const Descriptor* descriptor) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? AsNumber(*out) : 0;
-      allocation.bytes = descriptor != nullptr ? ArrayBytes(*descriptor) : 0;
+      allocation.bytes = made.read() ? ArrayBytes(*descriptor) : 0;
     };
     return ForwardAllocation(router, journal::AllocationKind::kArray, fill, real, out, descriptor);
   }
@@ -163,9 +171,9 @@ struct Handler<Effect::kCreateMipmappedArray> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmipmappedArray* out,
                        const CUDA_ARRAY3D_DESCRIPTOR* descriptor, unsigned int levels) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? AsNumber(*out) : 0;
-      allocation.bytes = descriptor != nullptr ? MipmappedArrayBytes(*descriptor, levels) : 0;
+      allocation.bytes = made.read() ? MipmappedArrayBytes(*descriptor, levels) : 0;
     };
     return ForwardAllocation(router, journal::AllocationKind::kMipmappedArray, fill, real, out, descriptor, levels);
   }
@@ -250,7 +258,7 @@ struct Handler<Effect::kImportPoolPointer> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUdeviceptr* out, CUmemoryPool pool,
                        CUmemPoolPtrExportData* data) {
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? *out : 0;
       allocation.bytes = made ? router.DriverRange(*out) : 0;
     };

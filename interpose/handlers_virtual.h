@@ -32,12 +32,16 @@ struct Handler<Effect::kCreatePhysical> {
   template <class Real>
   static CUresult Call(Router& router, HookId, Real real, CUmemGenericAllocationHandle* out, std::size_t bytes,
                        const CUmemAllocationProp* properties, unsigned long long flags) {
-    const bool on_device = properties != nullptr && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    const auto kind = on_device ? journal::AllocationKind::kVirtual : journal::AllocationKind::kHostVirtual;
-    const auto fill = [&](recorder::Allocation& allocation, bool made) {
+    auto kind = journal::AllocationKind::kVirtual;
+    const auto fill = [&](recorder::Allocation& allocation, Outcome made) {
       allocation.address = made ? *out : 0;
       allocation.bytes = bytes;
-      if (on_device) allocation.device = static_cast<std::uint16_t>(properties->location.id);
+      if (!made.read()) return;
+      if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        allocation.device = static_cast<std::uint16_t>(properties->location.id);
+      } else {
+        allocation.kind = kind = journal::AllocationKind::kHostVirtual;
+      }
     };
     const CUresult result = ForwardAllocation(router, kind, fill, real, out, bytes, properties, flags);
     if (result == CUDA_SUCCESS) router.physical().Created(*out, kind);

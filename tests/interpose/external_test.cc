@@ -88,6 +88,36 @@ TEST_F(ExternalTest, ExternalMipmappedArraysAreNotTheProgramsArrays) {
   EXPECT_TRUE(recorder_.live.empty());
 }
 
+// A driver that refuses without reading what it was given: then nobody may read it.
+TEST_F(ExternalTest, DescriptionsAreReadOnlyIfTheDriverHasReadThem) {
+  const auto wild = [](auto* null) { return reinterpret_cast<decltype(null)>(std::uintptr_t{8}); };
+  const auto refuse = [](auto...) { return CUDA_ERROR_INVALID_VALUE; };
+  CUarray array = nullptr;
+  CUmipmappedArray mipmapped = nullptr;
+  CUdeviceptr address = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(Handler<Effect::kCreatePhysical>::Call(router(), HookId::cuMemCreate, refuse, &handle, 2 * kMiB,
+                                                   wild(static_cast<CUmemAllocationProp*>(nullptr)), 0ull),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Handler<Effect::kCreateMulticast>::Call(router(), HookId::cuMulticastCreate, refuse, &handle,
+                                                    wild(static_cast<CUmulticastObjectProp*>(nullptr))),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Handler<Effect::kCreateArray>::Call(router(), HookId::cuArrayCreate_v2, refuse, &array,
+                                                wild(static_cast<CUDA_ARRAY_DESCRIPTOR*>(nullptr))),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Handler<Effect::kCreateMipmappedArray>::Call(router(), HookId::cuMipmappedArrayCreate, refuse, &mipmapped,
+                                                         wild(static_cast<CUDA_ARRAY3D_DESCRIPTOR*>(nullptr)), 3u),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Handler<Effect::kMapExternal>::Call(router(), HookId::cuExternalMemoryGetMappedBuffer, refuse, &address,
+                                                nullptr, wild(static_cast<CUDA_EXTERNAL_MEMORY_BUFFER_DESC*>(nullptr))),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Handler<Effect::kMapExternalArray>::Call(
+                router(), HookId::cuExternalMemoryGetMappedMipmappedArray, refuse, &mipmapped, nullptr,
+                wild(static_cast<CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC*>(nullptr))),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Calls("AllocationFailed"), 6);
+}
+
 TEST_F(ExternalTest, AMulticastObjectLivesUntilItIsReleasedAndUnmapped) {
   const auto create =
       +[](CUmemGenericAllocationHandle* out, const CUmulticastObjectProp*) { return *out = kHandle, CUDA_SUCCESS; };
