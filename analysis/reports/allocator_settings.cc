@@ -18,7 +18,8 @@ constexpr std::uint64_t kBelieved = 50;                         // 2 %
 
 // Sizes that PyTorch's users try, in MiB. Under 32 many tensors of a training would be "large".
 constexpr std::uint64_t kMaxSplits[] = {512, 256, 128, 64, 32};
-// A replay takes up to a second for five million tensors: of so many, one size is tried.
+// A replay takes most of a second for five million tensors: of so many, one size is tried, and only if expandable
+// segments would not help.
 constexpr std::size_t kManyTensors = 1'000'000;
 constexpr std::uint64_t kUsualMaxSplit = 128;
 
@@ -86,8 +87,13 @@ class Requests {
         if (Ends(block)) ends_[block.freed_at] = number;
         ++number;
       } else if (block.device == device_ && block.in_framework_cache() && Blocks::OnDevice(block.kind) && Ends(block)) {
-        ends_[block.freed_at] = AfterRefusal(block.freed_at) ? kEmptiedAfterRefusal : kEmptied;
+        ends_[block.freed_at] = kEmptied;
       }
+    }
+    for (std::uint64_t at = 1; at < ends_.size(); ++at) {
+      if (ends_[at] != kEmptied) continue;
+      const bool goes_on = ends_[at - 1] == kEmptied || ends_[at - 1] == kEmptiedAfterRefusal;
+      if (goes_on ? ends_[at - 1] == kEmptiedAfterRefusal : AfterRefusal(at)) ends_[at] = kEmptiedAfterRefusal;
     }
   }
 
@@ -96,9 +102,11 @@ class Requests {
     return !block.freed_with_context && block.freed_at < ends_.size() && block.freed_at > block.allocated_at;
   }
 
-  // PyTorch gives memory back between a refusal of the driver and the next try, in one call.
+  // PyTorch gives memory back between a refusal of the driver and the next try, in one call; what else is recorded
+  // between is little.
   bool AfterRefusal(std::uint64_t freed_at) const {
-    for (std::uint64_t i = freed_at - 1; i > 0; --i) {
+    constexpr std::uint64_t kBetween = 64;
+    for (std::uint64_t i = freed_at - 1; i > 0 && freed_at - i <= kBetween; --i) {
       if (events_.type[i - 1] == EventType::kAllocateFailed && events_.device[i - 1] == device_) return true;
       if (events_.kind[i - 1] == AllocationKind::kTensor && events_.device[i - 1] == device_) return false;
     }
@@ -175,7 +183,7 @@ void TryAll(CacheRequests& requests, const TorchCacheSettings& recorded, bool si
   expandable.expandable = true;
   const std::uint64_t peak = requests.Peak(expandable, most);
   if (peak <= most) settings.options.push_back({"expandable_segments:True", peak, settings.held_peak - peak});
-  TryMaxSplits(requests, recorded, settings, most);
+  if (requests.tensors() <= kManyTensors || settings.options.empty()) TryMaxSplits(requests, recorded, settings, most);
   std::stable_sort(settings.options.begin(), settings.options.end(),
                    [](const SettingOption& a, const SettingOption& b) { return a.saved > b.saved; });
 }
