@@ -38,8 +38,12 @@ std::string RecordedSettings(const Snapshot& snapshot) {
 // The requests of one device, from the joined blocks.
 class Requests {
  public:
-  Requests(const Snapshot& snapshot, const Blocks& blocks, std::uint32_t device)
-      : events_(snapshot.events), blocks_(blocks), device_(device), by_stream_(snapshot.recorder == "pytorch") {}
+  Requests(const Snapshot& snapshot, const Blocks& blocks, const FrameworkCache& cache)
+      : events_(snapshot.events),
+        blocks_(blocks),
+        cache_(cache),
+        device_(cache.device),
+        by_stream_(snapshot.recorder == "pytorch") {}
 
   // Nothing if there are more than can be replayed.
   std::optional<CacheRequests> Collect() {
@@ -116,6 +120,8 @@ class Requests {
   void EndUntil(std::uint64_t until, std::uint64_t& position) {
     for (; position < until; ++position) {
       const std::uint32_t end = ends_[position];
+      while (refusal_ < cache_.refusals.size() && cache_.refusals[refusal_].position <= position)
+        requests_.Refuse(cache_.refusals[refusal_++].request, last_number_);
       if (end == kNothing) continue;
       if (end == kEmptied)
         requests_.Empty();
@@ -137,6 +143,8 @@ class Requests {
 
   const Events& events_;
   const Blocks& blocks_;
+  const FrameworkCache& cache_;
+  std::size_t refusal_ = 0;  // the next one
   std::uint32_t device_;
   bool by_stream_;                   // the record tells the streams of tensors
   std::vector<const Block*> first_;  // that were there before the record
@@ -153,37 +161,77 @@ bool Expandable(const Blocks& blocks, std::uint32_t device) {
   });
 }
 
-// Of several sizes the one that holds least; of equal ones the largest, which changes least.
-void TryMaxSplits(const CacheRequests& requests, const TorchCacheSettings& recorded, AllocatorSettings& settings,
-                  std::uint64_t most) {
-  if (recorded.max_split != TorchCacheSettings::kNoLimit) return;  // was chosen already
-  SettingOption best;
-  for (const std::uint64_t mib : kMaxSplits) {
-    if (requests.tensors() > kManyTensors && mib != kUsualMaxSplit) continue;
-    TorchCacheSettings other = recorded;
-    other.max_split = mib << 20;
-    if (other.max_split > requests.largest()) continue;  // no block would be concerned
-    const std::uint64_t enough = best.saved == 0 ? most : best.peak - 1;
-    const std::uint64_t peak = requests.Peak(other, enough);
-    if (peak <= enough) best = {"max_split_size_mb:" + std::to_string(mib), peak, settings.held_peak - peak};
+// Tries other settings, and adds those that help to the list.
+class Trial {
+ public:
+  // for_refused: what was held with the requests that were refused, with the settings of the run.
+  // off: by how much the model missed what was held.
+  Trial(const CacheRequests& requests, const TorchCacheSettings& recorded, std::vector<std::uint64_t> for_refused,
+        std::uint64_t off, AllocatorSettings& settings)
+      : requests_(requests), recorded_(recorded), for_refused_(std::move(for_refused)), settings_(settings) {
+    most_ = settings.held_peak - std::max(LeastWorthTelling(settings.held_peak), 2 * off);
   }
-  if (best.saved != 0) settings.options.push_back(best);
-}
+
+  void Expandable() {
+    TorchCacheSettings other = recorded_;
+    other.expandable = true;
+    const SettingOption option = Try("expandable_segments:True", other, Enough());
+    if (Helps(option)) settings_.options.push_back(option);
+  }
+
+  // Of several sizes the one that holds least; of equal ones the largest, which changes least.
+  void MaxSplits() {
+    if (recorded_.max_split != TorchCacheSettings::kNoLimit) return;  // was chosen already
+    SettingOption best;
+    for (const std::uint64_t mib : kMaxSplits) {
+      if (requests_.tensors() > kManyTensors && mib != kUsualMaxSplit) continue;
+      TorchCacheSettings other = recorded_;
+      other.max_split = mib << 20;
+      if (other.max_split > requests_.largest()) continue;  // no block would be concerned
+      const SettingOption option =
+          Try("max_split_size_mb:" + std::to_string(mib), other, best.set.empty() ? Enough() : best.peak - 1);
+      if (Helps(option) && (best.set.empty() || option.peak < best.peak)) best = option;
+    }
+    if (!best.set.empty()) settings_.options.push_back(best);
+  }
+
+ private:
+  // What more than that is held for is of no interest.
+  std::uint64_t Enough() const { return for_refused_.empty() ? most_ : settings_.held_peak; }
+  bool Helps(const SettingOption& option) const { return option.peak <= most_ || option.fitting != 0; }
+
+  SettingOption Try(std::string set, const TorchCacheSettings& other, std::uint64_t enough) const {
+    std::vector<std::uint64_t> with;
+    SettingOption option{std::move(set), requests_.Peak(other, enough, &with)};
+    if (option.peak > enough) return option;
+    option.saved = settings_.held_peak - option.peak;
+    for (std::size_t i = 0; i < std::min(with.size(), for_refused_.size()); ++i) {
+      if (for_refused_[i] > settings_.held_peak && with[i] <= settings_.held_peak) ++option.fitting;
+    }
+    return option;
+  }
+
+  const CacheRequests& requests_;
+  const TorchCacheSettings& recorded_;
+  std::vector<std::uint64_t> for_refused_;
+  AllocatorSettings& settings_;
+  std::uint64_t most_ = 0;
+};
 
 void TryAll(CacheRequests& requests, const TorchCacheSettings& recorded, bool sizes_are_requests,
             AllocatorSettings& settings) {
-  settings.replayed_peak = requests.PeakAsItWas(recorded, settings.held_peak + settings.held_peak / kBelieved + 1);
+  std::vector<std::uint64_t> for_refused;
+  settings.replayed_peak =
+      requests.PeakAsItWas(recorded, settings.held_peak + settings.held_peak / kBelieved + 1, &for_refused);
   const std::uint64_t off =
       std::max(settings.replayed_peak, settings.held_peak) - std::min(settings.replayed_peak, settings.held_peak);
   settings.check = off <= settings.held_peak / kBelieved ? SettingsCheck::kReproduced : SettingsCheck::kNotReproduced;
   if (settings.check != SettingsCheck::kReproduced) return;
   if (!sizes_are_requests) requests.Narrow();
-  const std::uint64_t most = settings.held_peak - std::max(LeastWorthTelling(settings.held_peak), 2 * off);
-  TorchCacheSettings expandable = recorded;
-  expandable.expandable = true;
-  const std::uint64_t peak = requests.Peak(expandable, most);
-  if (peak <= most) settings.options.push_back({"expandable_segments:True", peak, settings.held_peak - peak});
-  if (requests.tensors() <= kManyTensors || settings.options.empty()) TryMaxSplits(requests, recorded, settings, most);
+  settings.refused = static_cast<std::uint32_t>(for_refused.size());
+  Trial trial(requests, recorded, std::move(for_refused), off, settings);
+  trial.Expandable();
+  if (requests.tensors() <= kManyTensors || settings.options.empty()) trial.MaxSplits();
   std::stable_sort(settings.options.begin(), settings.options.end(),
                    [](const SettingOption& a, const SettingOption& b) { return a.saved > b.saved; });
 }
@@ -203,7 +251,7 @@ AllocatorSettings OfDevice(const Snapshot& snapshot, const Blocks& blocks, const
   } else if (Expandable(blocks, cache.device)) {
     settings.check = SettingsCheck::kExpandable;
   } else if (!lost) {
-    std::optional<CacheRequests> requests = Requests(snapshot, blocks, cache.device).Collect();
+    std::optional<CacheRequests> requests = Requests(snapshot, blocks, cache).Collect();
     const bool sizes_are_requests = snapshot.recorder == "pytorch";
     if (requests) TryAll(*requests, ParseTorchCacheSettings(settings.recorded), sizes_are_requests, settings);
   }

@@ -35,6 +35,8 @@ struct SettingOption {
   std::string set;          // "expandable_segments:True"
   std::uint64_t peak = 0;   // bytes held at most with it
   std::uint64_t saved = 0;  // of the most that was held
+  // Of the requests that were refused, those that would have fitted into the most that was held.
+  std::uint32_t fitting = 0;
 };
 
 // Of PyTorch's cache on one device.
@@ -44,7 +46,9 @@ struct AllocatorSettings {
   SettingsCheck check = SettingsCheck::kIncomplete;
   std::uint64_t held_peak = 0, tensor_peak = 0;
   std::uint64_t replayed_peak = 0;  // held at most in the replay with the recorded settings; 0: there was none
-  // Each alone, that save a twentieth and 20 MiB at least; most saved first. Only if `check` is kReproduced.
+  std::uint32_t refused = 0;        // requests; of many only the first are looked at
+  // Each alone, that save a twentieth and 20 MiB at least, or with which a request would not have been refused; most
+  // saved first. Only if `check` is kReproduced.
   std::vector<SettingOption> options;
 };
 

@@ -36,6 +36,13 @@ std::string_view Terms(const SettingOption& option) {
              : "Larger blocks are kept whole, and serve requests of about their size only.";
 }
 
+std::string Fitting(const AllocatorSettings& settings, const SettingOption& option) {
+  if (option.fitting == 0) return "";
+  if (settings.refused == 1) return "The request that was refused would have fitted. ";
+  return Grouped(option.fitting) + " of the " + Plural(settings.refused, "request") +
+         " that were refused would have fitted. ";
+}
+
 // How well the model held what the run held.
 std::string Within(const AllocatorSettings& settings) {
   const double held = static_cast<double>(settings.held_peak), replayed = static_cast<double>(settings.replayed_peak);
@@ -66,7 +73,7 @@ void RenderAllocatorSettings(const Report& report, TextCanvas& canvas) {
     for (const SettingOption& option : settings.options) {
       canvas.Line(PadLeft(Human(option.saved), 11) + "  " + PadLeft(Human(option.peak), 11) + "   " +
                   HowToSet(settings, option));
-      canvas.Detail("-> " + std::string(Terms(option)));
+      canvas.Detail("-> " + Fitting(settings, option) + std::string(Terms(option)));
     }
     canvas.Paragraph(
         "By a replay of all requests in a model of PyTorch's allocator. With the settings of this run it holds what "
@@ -83,12 +90,14 @@ Json AllocatorSettingsJson(const AllocatorSettings& settings) {
                {"held_peak_bytes", settings.held_peak},
                {"tensor_peak_bytes", settings.tensor_peak}};
   if (settings.replayed_peak != 0) json["replayed_peak_bytes"] = settings.replayed_peak;
+  json["refused"] = settings.refused;
   json["options"] = Json::array();
   for (const SettingOption& option : settings.options)
     json["options"].push_back({{"set", option.set},
                                {"how", HowToSet(settings, option)},
                                {"peak_bytes", option.peak},
-                               {"saved_bytes", option.saved}});
+                               {"saved_bytes", option.saved},
+                               {"refused_that_fit", option.fitting}});
   return json;
 }
 

@@ -25,25 +25,43 @@ bool CacheRequests::Allocate(std::uint64_t bytes, std::uint32_t stream, std::uin
   return true;
 }
 
-std::uint64_t CacheRequests::PeakAsItWas(const TorchCacheSettings& settings, std::uint64_t enough) {
+void CacheRequests::Refuse(std::uint64_t bytes, std::uint32_t stream) {
+  if (bytes > kMostBytes || stream >= kMostStreams) return;
+  refused_.push_back((bytes + kUnit - 1) / kUnit | std::uint64_t{stream} << kStreamShift);
+  steps_.push_back(kRefused);
+}
+
+std::uint64_t CacheRequests::PeakAsItWas(const TorchCacheSettings& settings, std::uint64_t enough,
+                                         std::vector<std::uint64_t>* for_refused) {
   took_whole_.clear();
   took_whole_.reserve(large_.size());
-  return Replay(settings, true, enough, &took_whole_);
+  return Replay(settings, true, enough, &took_whole_, for_refused);
 }
 
 std::uint64_t CacheRequests::Replay(const TorchCacheSettings& settings, bool as_it_was, std::uint64_t enough,
-                                    std::vector<bool>* took_whole) const {
+                                    std::vector<bool>* took_whole, std::vector<std::uint64_t>* for_refused) const {
+  const auto serve = [](TorchCache& cache, std::uint64_t asked) {
+    return cache.Allocate((asked & kUnits) * kUnit, static_cast<std::uint32_t>(asked >> kStreamShift));
+  };
   TorchCache cache(settings);
   std::vector<TorchCache::Handle> handles;
   handles.reserve(asked_.size());
+  std::size_t refused = 0;
   for (const std::uint32_t step : steps_) {
     if (step == kAllocate) {
-      const std::uint64_t asked = asked_[handles.size()], units = asked & kUnits;
-      handles.push_back(cache.Allocate(units * kUnit, static_cast<std::uint32_t>(asked >> kStreamShift)));
-      if (took_whole != nullptr && units > kMostNotSplit) took_whole->push_back(cache.took_whole());
+      const std::uint64_t asked = asked_[handles.size()];
+      handles.push_back(serve(cache, asked));
+      if (took_whole != nullptr && (asked & kUnits) > kMostNotSplit) took_whole->push_back(cache.took_whole());
       if (cache.peak() > enough) break;
     } else if (step >= kFirstFree) {
       cache.Free(handles[step - kFirstFree]);
+    } else if (step == kRefused) {
+      const std::uint64_t asked = refused_[refused++];
+      if (for_refused == nullptr) continue;
+      TorchCache with = cache;
+      with.Empty();
+      serve(with, asked);
+      for_refused->push_back(with.reserved());
     } else if (step == kEmpty || as_it_was) {
       cache.Empty();
     }

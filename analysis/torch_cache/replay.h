@@ -34,14 +34,19 @@ class CacheRequests {
   void Free(std::uint32_t tensor) { steps_.push_back(kFirstFree + tensor); }
   void Empty() { EmptyFor(kEmpty); }
   void EmptyAfterRefusal() { EmptyFor(kEmptyAfterRefusal); }
+  // One that was not served. The run went on without it.
+  void Refuse(std::uint64_t bytes, std::uint32_t stream);
 
   // The most that the cache would hold with other settings than the run had. Stops with what it has come to where that
   // is more than `enough`. Time: O(log n) of the idle blocks for each request; memory: 4 bytes for each tensor.
-  std::uint64_t Peak(const TorchCacheSettings& settings, std::uint64_t enough = TorchCacheSettings::kNoLimit) const {
-    return Replay(settings, false, enough, nullptr);
+  // for_refused: gets, for each that was not served, what would be held with it and nothing that could be given back.
+  std::uint64_t Peak(const TorchCacheSettings& settings, std::uint64_t enough = TorchCacheSettings::kNoLimit,
+                     std::vector<std::uint64_t>* for_refused = nullptr) const {
+    return Replay(settings, false, enough, nullptr, for_refused);
   }
   // The same with those that it had, and with all emptyings of Note [Emptied].
-  std::uint64_t PeakAsItWas(const TorchCacheSettings& settings, std::uint64_t enough = TorchCacheSettings::kNoLimit);
+  std::uint64_t PeakAsItWas(const TorchCacheSettings& settings, std::uint64_t enough = TorchCacheSettings::kNoLimit,
+                            std::vector<std::uint64_t>* for_refused = nullptr);
   // Where the requests are what tensors took: puts likely requests in their place, see Note [Took the whole]. After a
   // PeakAsItWas() that was not stopped.
   void Narrow();
@@ -51,7 +56,7 @@ class CacheRequests {
   std::uint64_t largest() const { return largest_; }  // bytes of the largest request
 
  private:
-  static constexpr std::uint32_t kAllocate = 0, kEmpty = 1, kEmptyAfterRefusal = 2, kFirstFree = 3;
+  static constexpr std::uint32_t kAllocate = 0, kEmpty = 1, kEmptyAfterRefusal = 2, kRefused = 3, kFirstFree = 4;
   void EmptyFor(std::uint32_t why) {
     if (steps_.empty() || steps_.back() != why) steps_.push_back(why);
   }
@@ -61,13 +66,14 @@ class CacheRequests {
   };
   // took_whole: gets one for each of large_, if not null; as_it_was: with all emptyings.
   std::uint64_t Replay(const TorchCacheSettings& settings, bool as_it_was, std::uint64_t enough,
-                       std::vector<bool>* took_whole) const;
+                       std::vector<bool>* took_whole, std::vector<std::uint64_t>* for_refused) const;
   std::uint64_t LikelyRequest(std::size_t large) const;
 
   std::vector<std::uint32_t> steps_;
-  std::vector<std::uint64_t> asked_;  // by tensor: 512 bytes, and above them the stream
-  std::vector<Large> large_;          // requests of large pools
-  std::vector<bool> took_whole_;      // by large_, as it was
+  std::vector<std::uint64_t> asked_;    // by tensor: 512 bytes, and above them the stream
+  std::vector<std::uint64_t> refused_;  // as asked_
+  std::vector<Large> large_;            // requests of large pools
+  std::vector<bool> took_whole_;        // by large_, as it was
   std::uint64_t largest_ = 0;
 };
 

@@ -34,6 +34,7 @@ class Programs:
 
     def __init__(self, cuheap: str, python: str):
         self.cuheap, self.python = cuheap, python
+        self.refused: dict[tuple[str, str], bool] = {}  # by program and setting: memory ran out
 
     @functools.cache
     def run(self, name: str, setting: str) -> tuple[dict, int]:
@@ -44,6 +45,7 @@ class Programs:
                                      str(HERE / "allocator_trainings.py"), name], environment(setting), timeout=600)
             if done.returncode != 0:
                 raise AssertionError(f"{name} {setting} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+            self.refused[name, setting] = "refused" in done.stdout
             held = int(done.stdout.split("held ")[1].split()[0])
             return self.report(snapshot), held
 
@@ -88,6 +90,16 @@ class Promises(unittest.TestCase):
     def test_expandable_segments_are_offered_where_lengths_vary(self) -> None:
         offered = {option["set"] for option in self.programs.run("lengths", "")[0]["options"]}
         self.assertIn("expandable_segments:True", offered)
+
+    def test_what_was_refused_is_served_where_that_is_promised(self) -> None:
+        entry, _ = self.programs.run("refused", "")
+        self.assertTrue(self.programs.refused["refused", ""])
+        self.assertEqual((entry["check"], entry["refused"]), ("reproduced", 1))
+        self.assertEqual({option["set"]: option["refused_that_fit"] for option in entry["options"]},
+                         {"expandable_segments:True": 1, "max_split_size_mb:128": 1})
+        for option in entry["options"]:
+            self.programs.run("refused", option["set"])
+            self.assertFalse(self.programs.refused["refused", option["set"]], option["set"])
 
     def test_nothing_is_offered_where_nothing_is_saved(self) -> None:
         entry, held = self.programs.run("whole_segments", "")

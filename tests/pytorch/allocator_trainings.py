@@ -86,6 +86,20 @@ def large_first():
         kept.append(torch.empty(30 << 20, dtype=torch.uint8, device="cuda"))
 
 
+def refused():
+    """As large_first(), with less room than that takes."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((900 << 20) / total)
+    kept = []
+    for _ in range(4):
+        torch.empty(200 << 20, dtype=torch.uint8, device="cuda")
+        kept.append(torch.empty(110 << 20, dtype=torch.uint8, device="cuda"))
+    try:
+        torch.empty(200 << 20, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        print("refused")
+
+
 def steady():
     """All steps alike: only rests of segments are left."""
     model = remedy_trainings.Encoder(layers=3).cuda()
@@ -111,7 +125,7 @@ def two_streams():
 
 
 SCENARIOS = {scenario.__name__: scenario for scenario in (
-    lengths, growing, images, generation, emptied, large_first, steady, whole_segments, two_streams)}
+    lengths, growing, images, generation, emptied, large_first, refused, steady, whole_segments, two_streams)}
 
 if __name__ == "__main__":
     SCENARIOS[sys.argv[1]]()

@@ -97,6 +97,29 @@ TEST(AllocatorSettings, LargeBlocksThatAreCutUp) {
   EXPECT_EQ(settings.options[1].peak, (200 + 4 * 110) * kMiB);
 }
 
+// The same, until the device has no more.
+TEST(AllocatorSettings, RequestsThatWereRefusedAndWouldHaveFitted) {
+  for (const bool fits : {true, false}) {
+    CachedProgram program;
+    std::uint64_t at = kBase;
+    for (int i = 0; i < 4; ++i) {
+      program.Held(at, 200 * kMiB);
+      program.Free(program.Tensor(at, 200 * kMiB));
+      program.KeptTensor(at, 110 * kMiB);
+      at += 200 * kMiB;
+    }
+    program.OutOfMemory(fits ? 200 * kMiB : 400 * kMiB, 440 * kMiB, 800 * kMiB);
+    const Snapshot snapshot = program.Snapshot();
+    const AllocatorSettings settings = Of(snapshot);
+    EXPECT_EQ(settings.refused, 1U);
+    ASSERT_EQ(settings.options.size(), 2U);
+    for (const SettingOption& option : settings.options) EXPECT_EQ(option.fitting, fits ? 1U : 0U) << option.set;
+    const bool told =
+        RenderText(MakeReport(snapshot), {}).find("that was refused would have fitted") != std::string::npos;
+    EXPECT_EQ(told, fits);
+  }
+}
+
 TEST(AllocatorSettings, NothingIsPromisedWhereTheModelHoldsSomethingElse) {
   Ordered program;
   program.Fill(1, 40);
