@@ -56,6 +56,23 @@ std::string HowToSet(const AllocatorSettings& settings, const SettingOption& opt
   return "PYTORCH_CUDA_ALLOC_CONF=" + (settings.recorded.empty() ? "" : settings.recorded + ",") + option.set;
 }
 
+std::string AdviceOnPieces(const Report& report, std::uint32_t device) {
+  for (const AllocatorSettings& settings : report.allocator_settings) {
+    if (settings.device != device || settings.check != SettingsCheck::kReproduced || settings.refused == 0) continue;
+    for (const SettingOption& option : settings.options) {
+      if (option.fitting == 0) continue;
+      const std::string which = settings.refused == 1 ? "it"
+                                                      : Grouped(option.fitting) + " of the " +
+                                                            Plural(settings.refused, "request") + " that were refused";
+      return HowToSet(settings, option) + ": by a replay " + which + " would have fitted";
+    }
+    return "no setting of PyTorch's allocator that was replayed would have made it fit: smaller requests, or free what "
+           "lies "
+           "between the pieces";
+  }
+  return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets the cache grow in place";
+}
+
 void RenderAllocatorSettings(const Report& report, TextCanvas& canvas) {
   for (const AllocatorSettings& settings : report.allocator_settings) {
     const std::string held = "PyTorch's cache on device " + std::to_string(settings.device) + " held " +

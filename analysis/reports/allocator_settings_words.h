@@ -14,6 +14,9 @@ namespace cuheap::analysis {
 // "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64,expandable_segments:True": the option beside what was set already.
 std::string HowToSet(const AllocatorSettings& settings, const SettingOption& option);
 
+// For a request that was refused although as much lay idle in pieces.
+std::string AdviceOnPieces(const Report& report, std::uint32_t device);
+
 // A section for each device where a setting would help, or where it can't be told and a fifth lay idle; nothing else.
 void RenderAllocatorSettings(const Report& report, TextCanvas& canvas);
 // One member of the array "allocator_settings"; docs/reports.md explains it.

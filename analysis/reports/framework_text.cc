@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/reports/advice.h"
+#include "analysis/reports/allocator_settings_words.h"
 #include "analysis/reports/ran_out_text.h"
 #include "analysis/reports/text_format.h"
 #include "analysis/reports/torch_facts_text.h"
@@ -142,7 +143,7 @@ void FrameworkText::Refusals(const FrameworkCache& cache) {
     } else if (in_pieces) {
       canvas_.Detail("Fragmentation of PyTorch's cache: what lies idle beside live tensors would have sufficed in one "
                      "piece.");
-      canvas_.Detail("-> PYTORCH_ALLOC_CONF=expandable_segments:True lets the cache grow in place");
+      canvas_.Detail("-> " + AdviceOnPieces(report_, cache.device));
     } else if (const Failure* failure = FailureBehind(report_, refusal)) {
       if (failure->verdict == OomVerdict::kCapacity)
         canvas_.Detail("Capacity: even with all idle memory it would not have fitted.");

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/reports/allocator_settings_words.h"
 #include "analysis/reports/report.h"
 #include "analysis/reports/report_text.h"
 #include "tests/analysis/reports/cached_program.h"
@@ -46,6 +47,16 @@ AllocatorSettings Of(const Snapshot& snapshot) {
   const Report report = MakeReport(snapshot);
   EXPECT_EQ(report.allocator_settings.size(), 1U);
   return report.allocator_settings.empty() ? AllocatorSettings{} : report.allocator_settings.front();
+}
+
+// With what was wrapped joined again.
+std::string OneLine(const std::string& text) {
+  std::string line;
+  for (const char letter : text) {
+    const char plain = letter == '\n' ? ' ' : letter;
+    if (plain != ' ' || line.empty() || line.back() != ' ') line += plain;
+  }
+  return line;
 }
 
 TEST(AllocatorSettings, ExpandableSegmentsAreOfferedWithWhatTheyWouldHold) {
@@ -114,9 +125,14 @@ TEST(AllocatorSettings, RequestsThatWereRefusedAndWouldHaveFitted) {
     EXPECT_EQ(settings.refused, 1U);
     ASSERT_EQ(settings.options.size(), 2U);
     for (const SettingOption& option : settings.options) EXPECT_EQ(option.fitting, fits ? 1U : 0U) << option.set;
-    const bool told =
-        RenderText(MakeReport(snapshot), {}).find("that was refused would have fitted") != std::string::npos;
-    EXPECT_EQ(told, fits);
+    const Report report = MakeReport(snapshot);
+    const std::string text = OneLine(RenderText(report, {}));
+    EXPECT_EQ(text.find("The request that was refused would have fitted.") != std::string::npos, fits) << text;
+    const std::string advice = AdviceOnPieces(report, 0);
+    EXPECT_TRUE(
+        advice.starts_with(fits ? "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: by a replay it would have fit"
+                                : "no setting of PyTorch's allocator"))
+        << advice;
   }
 }
 
