@@ -359,10 +359,11 @@ class Road(Runs):
             journals = self.work / "journals"
             journals.mkdir(mode=0o700)
             folders = [str(self.programs), str(self.preload.parent)] + ([] if self.driver == GPU else [self.driver])
+            first = os.environ.get("CUHEAP_TEST_PRELOAD_FIRST", "")
             command = self.program("cuheap_road_driver", "linked")
-            alone = {"LD_PRELOAD": behind, "LD_LIBRARY_PATH": ":".join(folders)}
+            alone = {"LD_PRELOAD": f"{first} {behind}".strip(), "LD_LIBRARY_PATH": ":".join(folders)}
             native = self.printed(command, self.environment(None, **alone))
-            both = {**alone, "LD_PRELOAD": " ".join(libraries), "CUHEAP_DIR": str(journals)}
+            both = {**alone, "LD_PRELOAD": " ".join([first, *libraries]).strip(), "CUHEAP_DIR": str(journals)}
             self.assertEqual(self.printed(command, self.environment(None, **both)), native)
             snapshot, = self.snapshots()
             self.expect_ten(snapshot, "ten_blocks.cc")
