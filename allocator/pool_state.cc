@@ -379,9 +379,26 @@ std::vector<DetachedSegment> PoolState::TakeIdle(std::optional<int> device, std:
       idle.resize(count);
     }
   }
+  return Detach(idle);
+}
+
+std::vector<DetachedSegment> PoolState::TakeUsedUp(int device, std::size_t keep) {
+  std::vector<Segment*> used_up;
+  for (const auto& [id, context] : contexts_) {
+    if (context->device != device || context->usage.idle == 0 || gates_.Closed(id)) continue;
+    for (const SlabBins& bins : context->bins) {
+      Segment* slab = bins.LastSpent();
+      for (; slab != nullptr && slab->ready() == 0; slab = SlabBins::Previous(slab)) used_up.push_back(slab);
+    }
+  }
+  if (used_up.size() <= keep) return {};
+  return Detach(used_up);
+}
+
+std::vector<DetachedSegment> PoolState::Detach(const std::vector<Segment*>& segments) {
   std::vector<DetachedSegment> detached;
-  detached.reserve(idle.size());
-  for (Segment* segment : idle) {
+  detached.reserve(segments.size());
+  for (Segment* segment : segments) {
     gates_.Enter(segment->context->id);
     DetachedSegment item{nullptr, NoticeOf(*segment), segment->context->serial};
     item.segment = Unlink(segment);

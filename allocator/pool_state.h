@@ -123,6 +123,8 @@ class PoolState {
   // `wanted` is not 0, no more than make up that many bytes: the smallest one that suffices, otherwise the largest
   // ones.
   std::vector<DetachedSegment> TakeIdle(std::optional<int> device, std::size_t wanted);
+  // The same for slabs of the device without a block that could ever be taken, if they are more than `keep`.
+  std::vector<DetachedSegment> TakeUsedUp(int device, std::size_t keep);
   // The driver refused to free the segment: back into the books, in quarantine again if it was. False if its context is
   // gone, or the address has come back as another's: then it is dropped.
   bool PutBack(DetachedSegment detached);
@@ -139,6 +141,7 @@ class PoolState {
   std::vector<ContextId> ContextsWithWaitingSlabs(std::optional<int> device) const;
 
  private:
+  std::vector<DetachedSegment> Detach(const std::vector<Segment*>& segments);
   PoolContext* FindContext(ContextId context) const;
   PoolTotals& Totals(int device);
   void Apply(PoolContext* context, const SegmentUsage& before, const SegmentUsage& after);

@@ -3,8 +3,9 @@
 //
 // Bins by occupancy: bin 0 holds the empty slabs and nothing else; bins 1 to 15 split the rest evenly. Full slabs are
 // in none. So "fullest" is exact up to 1/15 of a slab; within a bin the slab that changed last is first. Spent slabs
-// (idle, with blocks that must not be taken again) have a bin of their own: nothing is taken from them, they wait to be
-// given back.
+// (idle, with blocks that must not be taken again) have a bin of their own: they wait to be given back, and are taken
+// from only where there is no other. Otherwise a program that exports one small block after the other would get a slab
+// for each. Those without a ready block come last in their bin.
 #ifndef CUHEAP_ALLOCATOR_SLAB_BINS_H_
 #define CUHEAP_ALLOCATOR_SLAB_BINS_H_
 
@@ -38,6 +39,7 @@ class SlabBins {
     Remove(slab);
     slab->bin = bin;
     if (bin < 0) return;
+    if (bin == kSpent && slab->ready() == 0) return bins_[bin].PushBack(slab);
     bins_[bin].PushFront(slab);
     if (bin != kSpent) occupied_ |= 1u << bin;
   }
@@ -51,13 +53,20 @@ class SlabBins {
   }
 
   // The fullest slab with a ready block, or null.
-  Segment* Fullest() const { return occupied_ == 0 ? nullptr : bins_[std::bit_width(occupied_) - 1].front(); }
+  Segment* Fullest() const {
+    if (occupied_ != 0) return bins_[std::bit_width(occupied_) - 1].front();
+    Segment* const spent = bins_[kSpent].front();
+    return spent != nullptr && spent->ready() != 0 ? spent : nullptr;
+  }
 
   // The first of the slabs without a used block, or null; then Next.
   Segment* FirstEmpty() const { return bins_[0].front(); }
   // The first of the spent ones, or null; then Next.
   Segment* FirstSpent() const { return bins_[kSpent].front(); }
   static Segment* Next(const Segment* slab) { return slab->bin_link.next; }
+  // The last of the spent ones, or null; then Previous. Those without a ready block come first this way.
+  Segment* LastSpent() const { return bins_[kSpent].back(); }
+  static Segment* Previous(const Segment* slab) { return slab->bin_link.previous; }
 
  private:
   std::array<IntrusiveList<Segment, &Segment::bin_link>, kBins + 1> bins_;

@@ -13,6 +13,9 @@ namespace {
 
 // How often a request tries again after memory went back: each time another thread may have been faster.
 constexpr int kReleaseAttempts = 100;
+// Slabs that nothing can be taken from any more (all of it was exported and freed) are kept up to this number: a miss
+// that gives them back waits as the program's frees natively would, so not each of them should.
+constexpr std::size_t kUsedUpSlabs = 8;
 
 }  // namespace
 
@@ -49,6 +52,8 @@ class SyncPool::Impl {
  private:
   AllocateOutcome AllocateAfterOutOfMemory(const PoolRequest& request, DriverResult refusal, std::uint64_t releases);
   AllocateOutcome Grow(const PoolRequest& request);
+  template <class Take>
+  std::size_t GiveBack(Take take);
   bool Synchronize(const PoolRequest& request);
   bool SynchronizeContext(ContextId context, int device);
   void FreeDetached(DetachedSegment detached, std::size_t* released);
@@ -76,6 +81,9 @@ AllocateOutcome SyncPool::Impl::Allocate(ContextId context, int device, std::siz
     return taken;
   });
   if (block.has_value()) return {kDriverSuccess, *block, AllocationSource::kReady};
+  if (request.packed) {
+    GiveBack([&](PoolState& state) { return state.TakeUsedUp(device, kUsedUpSlabs); });
+  }
   const std::uint64_t releases = watch_.ended();
   const AllocateOutcome grown = Grow(request);
   return grown.result == kDriverOutOfMemory ? AllocateAfterOutOfMemory(request, grown.result, releases) : grown;
@@ -165,8 +173,14 @@ bool SyncPool::Impl::SynchronizeContext(ContextId context, int device) {
 }
 
 std::size_t SyncPool::Impl::ReleaseIdle(std::optional<int> device, std::size_t wanted) {
+  return GiveBack([&](PoolState& state) { return state.TakeIdle(device, wanted); });
+}
+
+// What `take` takes out of the books, to the driver; the bytes.
+template <class Take>
+std::size_t SyncPool::Impl::GiveBack(Take take) {
   std::vector<DetachedSegment> idle = Locked([&](PoolState& state) {
-    std::vector<DetachedSegment> taken = state.TakeIdle(device, wanted);
+    std::vector<DetachedSegment> taken = take(state);
     watch_.Begin(taken.size());
     return taken;
   });

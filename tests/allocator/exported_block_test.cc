@@ -1,6 +1,9 @@
 // Packed blocks that other processes may have open (SyncPool::Export).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "allocator/fake_device_memory.h"
 #include "allocator/sync_pool.h"
 
@@ -39,8 +42,7 @@ TEST_F(ExportedBlockTest, AnExportedBlockIsNeverReusedButItsSlabGoesBack) {
   EXPECT_EQ(pool_->Stats().pinned, exported.block_bytes);
   Give(neighbour);
   Synchronize();
-  // The neighbour is spent with it: the slab only waits to be given back.
-  EXPECT_NE(Take(1000).segment, exported.segment);
+  // The slab waits to be given back; no other of its class is taken from first.
   EXPECT_EQ(pool_->ReleaseIdle(), exported.segment_bytes);
   EXPECT_FALSE(pool_->Owns(exported.address));
   ExpectSumsHold();
@@ -55,6 +57,22 @@ TEST_F(ExportedBlockTest, NeighboursOfAnExportedBlockAreReused) {
   EXPECT_EQ(Take(1000).address, neighbour.address);
   EXPECT_EQ(live.segment, exported.segment);
   EXPECT_EQ(pool_->ReleaseIdle(), 0u);
+}
+
+TEST_F(ExportedBlockTest, ManyExportedBlocksDoNotTakeASlabEach) {
+  std::size_t most = 0;
+  for (const std::size_t bytes : {std::size_t{5000}, std::size_t{300'000}, std::size_t{900'000}}) {
+    for (int i = 0; i < 2000; ++i) {
+      const PoolBlock block = Take(bytes);
+      ASSERT_TRUE(block.packed);
+      ASSERT_TRUE(pool_->Export(block.address).has_value());
+      Give(block);
+      Synchronize();
+      most = std::max(most, pool_->Stats().reserved / block.segment_bytes);
+    }
+    ExpectSumsHold();
+  }
+  EXPECT_LE(most, 12u);  // eight that wait to be given back, and one in use of each class
 }
 
 TEST_F(ExportedBlockTest, OnlyPackedBlocksAreExportedByThePool) {
