@@ -53,6 +53,7 @@ class ExposedBook {
   bool SetSyncMemops(const PoolBlock& block, bool on) {
     const std::lock_guard lock(mutex_);
     sync_memops_[block.address] = {block, on};
+    any_sync_memops_.store(true, std::memory_order_release);
     for (const auto& [address, entry] : sync_memops_) {
       if (entry.second && entry.first.segment == block.segment) return true;
     }
@@ -64,6 +65,14 @@ class ExposedBook {
     return found != sync_memops_.end() && found->second.second && found->second.first.incarnation == block.incarnation;
   }
 
+  // The block that began there is free: whoever comes next has none of it.
+  void Freed(std::uint64_t address) {
+    if (!any_sync_memops_.load(std::memory_order_acquire)) return;
+    const std::lock_guard lock(mutex_);
+    sync_memops_.erase(address);
+    any_sync_memops_.store(!sync_memops_.empty(), std::memory_order_release);
+  }
+
   void ContextDestroyed(ContextId context) {
     const std::lock_guard lock(mutex_);
     std::erase_if(blocks_, [context](const auto& entry) { return entry.second.context == context; });
@@ -72,6 +81,7 @@ class ExposedBook {
 
  private:
   std::atomic<bool> any_{false};
+  std::atomic<bool> any_sync_memops_{false};
   mutable std::mutex mutex_;
   std::map<std::uint64_t, PoolBlock> blocks_;  // by address
   std::map<std::uint64_t, std::pair<PoolBlock, bool>> sync_memops_;

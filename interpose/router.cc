@@ -287,6 +287,7 @@ std::optional<CUresult> Router::FreePoolBlock(CUdeviceptr address, std::uint64_t
     return WrongFree();
   }
   exports_.Withdraw(address);
+  exposed_.Freed(address);
   RecordPoolState(freed.block.device);
   if (captures_.AnyOpen()) return CUDA_SUCCESS;
   if (passing_through() && may_wait) {
@@ -323,7 +324,7 @@ Exposure Router::Expose(CUdeviceptr address, bool refuse_packed) {
                    address, block->bytes);
     return Exposure::kRefused;
   }
-  pool_->Pin(address);
+  pool_->Export(address);  // never handed out again; the slab goes back once nothing else in it is used
   return Exposure::kNotOurs;
 }
 

@@ -289,6 +289,29 @@ void SyncMemops() {
 }
 const Scene kSyncMemops("sync-memops", "", SyncMemops);
 
+// As programs for network cards do with each of their buffers: many more than the device holds at once.
+void ManySyncMemops() {
+  StartDevice();
+  for (int i = 0; i < 300; ++i) {
+    const CUdeviceptr block = Allocate(i % 3 == 0 ? 900 * kKiB : 5000);
+    const int on = 1;
+    Must("set", cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+    int is_on = 0;
+    Must("get", cuPointerGetAttribute(&is_on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+    Expect(is_on != 0, "the block has it");
+    Must("free", cuMemFree(block));
+    Must("synchronize", cuCtxSynchronize());
+    const CUdeviceptr next = Allocate(5000);
+    Must("get", cuPointerGetAttribute(&is_on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, next));
+    Expect(is_on == 0, "the next one does not");
+    Must("free", cuMemFree(next));
+  }
+  std::size_t free_bytes = 0, total = 0;
+  Must("info", cuMemGetInfo(&free_bytes, &total));
+  Print("but for a page all is back %d", free_bytes + 2 * kMiB >= total);
+}
+const Scene kManySyncMemops("many-sync-memops", "SIMCUDA_MEMORY=64MiB", ManySyncMemops);
+
 // Only mapped memory has a handle to retain.
 void RetainHandle() {
   StartDevice();
