@@ -175,11 +175,14 @@ class Explainer {
   // Stacks of their own for the events whose forward line is known, and for the blocks that these allocated.
   void Rewrite() {
     absl::flat_hash_map<std::uint64_t, std::uint32_t> stack_of_block;
-    for (const auto& [event, forward] : forward_of_event_) {
-      std::uint32_t& stack = snapshot_.events.stack[event];
-      stack = WithForward(stack, forward);
+    auto next = forward_of_event_.begin();
+    snapshot_.events.stack.Transform([&](std::size_t event, std::uint32_t stack) {
+      if (next == forward_of_event_.end() || next->first != event) return stack;
+      stack = WithForward(stack, next->second);
       if (snapshot_.events.id[event] != 0) stack_of_block[snapshot_.events.id[event]] = stack;
-    }
+      ++next;
+      return stack;
+    });
     for (auto* table : {&snapshot_.live, &snapshot_.segments}) {
       for (LiveAllocation& allocation : *table) {
         if (const auto found = stack_of_block.find(allocation.id); found != stack_of_block.end()) {

@@ -77,8 +77,8 @@ class EventCollector {
     std::sort(order.begin(), order.end(), earlier);
     places_ = {};
     const auto permute = [&](auto& column) {
-      std::remove_reference_t<decltype(column)> sorted(column.size());
-      for (std::size_t i = 0; i < order.size(); ++i) sorted[i] = column[order[i]];
+      std::remove_reference_t<decltype(column)> sorted;
+      for (const std::uint32_t i : order) sorted.push_back(column[i]);
       column.swap(sorted);
     };
     permute(events.type);

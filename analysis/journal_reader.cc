@@ -104,7 +104,7 @@ class StackReferences {
   const std::vector<std::uint32_t>& ids() const { return ids_; }
 
   static void Replace(const absl::flat_hash_map<std::uint32_t, std::uint32_t>& indices, Snapshot& snapshot) {
-    for (std::uint32_t& id : snapshot.events.stack) id = indices.at(id);
+    snapshot.events.stack.Transform([&](std::size_t, std::uint32_t id) { return indices.at(id); });
     for (auto* table : {&snapshot.live, &snapshot.segments}) {
       for (LiveAllocation& allocation : *table) allocation.stack = indices.at(allocation.stack);
     }
@@ -118,14 +118,14 @@ class StackReferences {
 std::uint64_t DropUnknownThreads(Snapshot& snapshot) {
   const auto threads = static_cast<std::uint32_t>(snapshot.threads.size());
   std::uint64_t unknown = 0;
-  const auto check = [&](std::uint32_t& thread) {
-    if (thread <= threads) return;
-    thread = 0;
+  const auto known = [&](std::uint32_t thread) {
+    if (thread <= threads) return thread;
     ++unknown;
+    return 0u;
   };
-  for (std::uint32_t& thread : snapshot.events.thread) check(thread);
+  snapshot.events.thread.Transform([&](std::size_t, std::uint32_t thread) { return known(thread); });
   for (auto* table : {&snapshot.live, &snapshot.segments}) {
-    for (LiveAllocation& allocation : *table) check(allocation.thread);
+    for (LiveAllocation& allocation : *table) allocation.thread = known(allocation.thread);
   }
   return unknown;
 }

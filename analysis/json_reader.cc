@@ -10,6 +10,10 @@ namespace {
 constexpr std::size_t kBufferBytes = 64u << 10;
 constexpr std::size_t kMaxDepth = 128;              // a deeper text is an attack on the stack, not a snapshot
 constexpr std::size_t kMaxStringBytes = 16u << 20;  // names of functions are the longest strings of a snapshot
+// What goes on without end is no snapshot: such a text fails in its first bytes, whatever its size.
+constexpr std::size_t kMaxSpaceBytes = 1u << 20;
+constexpr std::size_t kMaxDigits = 4096;
+constexpr std::size_t kShownLevels = 8;  // of a path, from either end
 
 std::string Shown(int character) {
   if (character < 0x20 || character > 0x7E) {
@@ -56,7 +60,12 @@ bool JsonReader::Refill() {
 
 std::string JsonReader::Path() const {
   std::string path = "$";
-  for (const Level& level : levels_) {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (i == kShownLevels && levels_.size() > 2 * kShownLevels) {
+      path += "...";
+      i = levels_.size() - kShownLevels;
+    }
+    const Level& level = levels_[i];
     if (level.array) {
       if (level.count > 0) path += "[" + std::to_string(level.count - 1) + "]";
     } else if (level.count > 0) {
@@ -88,7 +97,14 @@ bool JsonReader::Syntax(const std::string& problem) {
 }
 
 void JsonReader::SkipSpace() {
-  for (int c = Peek(); c == ' ' || c == '\n' || c == '\t' || c == '\r'; c = Peek()) Advance();
+  std::size_t bytes = 0;
+  for (int c = Peek(); c == ' ' || c == '\n' || c == '\t' || c == '\r'; c = Peek()) {
+    if (++bytes > kMaxSpaceBytes) {
+      Syntax("more than " + std::to_string(kMaxSpaceBytes) + " bytes of white space");
+      return;
+    }
+    Advance();
+  }
 }
 
 bool JsonReader::Expect(char wanted, const char* what) {
@@ -314,7 +330,10 @@ bool JsonReader::SkipWord(const char* word) {
 
 bool JsonReader::SkipDigits() {
   if (!IsDigit(Peek())) return Syntax("expected a digit, found " + Shown(Peek()));
-  while (IsDigit(Peek())) Advance();
+  for (std::size_t digits = 0; IsDigit(Peek()); ++digits) {
+    if (digits == kMaxDigits) return Syntax("a number of more than " + std::to_string(kMaxDigits) + " digits");
+    Advance();
+  }
   return true;
 }
 

@@ -71,8 +71,10 @@ class JsonReader {
     return true;
   }
   // An array of values. At most `limit`.
-  template <typename Value>
-  bool ReadArray(std::vector<Value>& values, std::size_t limit) {
+  // Values: a vector, or what is filled like one.
+  template <typename Values>
+  bool ReadArray(Values& values, std::size_t limit) {
+    using Value = typename Values::value_type;
     values.clear();
     if (!EnterArray()) return false;
     while (NextElement()) {
@@ -80,6 +82,7 @@ class JsonReader {
       Value value{};
       if (!Read(value)) return false;
       values.push_back(std::move(value));
+      if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool>) ReadPlainElements(values, limit);
     }
     return ok();
   }
@@ -93,6 +96,35 @@ class JsonReader {
   bool Fail(const std::string& problem);
 
  private:
+  // Elements of an array of integers, as they are written by machines: digits and a comma, nothing between. It ends
+  // before the first that is anything else, or that may not lie in the buffer as a whole; nothing is judged here.
+  template <typename Values>
+  void ReadPlainElements(Values& values, std::size_t limit) {
+    using Value = typename Values::value_type;
+    std::uint64_t value = 0;
+    while (values.size() < limit &&
+           NextPlainElement(value, static_cast<std::uint64_t>(std::numeric_limits<Value>::max())))
+      values.push_back(static_cast<Value>(value));
+  }
+  bool NextPlainElement(std::uint64_t& value, std::uint64_t most) {
+    constexpr std::size_t kMostDigits = 19;  // more may not fit 64 bits
+    if (end_ - position_ < kMostDigits + 2) return false;
+    const char* const begin = buffer_.get() + position_;
+    if (*begin != ',') return false;
+    const char* at = begin + 1;
+    std::uint64_t sum = 0;
+    for (unsigned digit; (digit = static_cast<unsigned char>(*at) - unsigned{'0'}) <= 9; ++at) {
+      if (at - begin > static_cast<std::ptrdiff_t>(kMostDigits)) return false;
+      sum = sum * 10 + digit;
+    }
+    const std::ptrdiff_t digits = at - begin - 1;
+    if (digits == 0 || (*at != ',' && *at != ']') || (begin[1] == '0' && digits > 1) || sum > most) return false;
+    ++levels_.back().count;
+    position_ += static_cast<std::size_t>(at - begin);
+    value = sum;
+    return true;
+  }
+
   struct Level {
     bool array;
     std::uint64_t count;  // elements begun

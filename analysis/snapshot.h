@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/packed_column.h"
+
 namespace cuheap::analysis {
 
 inline constexpr int kSnapshotVersion = 1;  // of the JSON format; docs/snapshot.schema.json
@@ -143,12 +145,12 @@ struct DriverTime {
 
 // Columns of equal length. `id` joins an allocation with its free.
 struct Events {
-  std::vector<EventType> type;
-  std::vector<std::int64_t> time_ns;
-  std::vector<std::uint64_t> id, address, bytes, stream;
-  std::vector<std::uint32_t> stack, thread, device;
-  std::vector<AllocationKind> kind;
-  std::vector<std::uint16_t> flags, result;  // flags: journal/format.h
+  PackedColumn<EventType> type;
+  PackedColumn<std::int64_t> time_ns;
+  PackedColumn<std::uint64_t> id, address, bytes, stream;
+  PackedColumn<std::uint32_t> stack, thread, device;
+  PackedColumn<AllocationKind> kind;
+  PackedColumn<std::uint16_t> flags, result;  // flags: journal/format.h
   std::size_t size() const { return type.size(); }
 };
 

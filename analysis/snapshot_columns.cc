@@ -41,6 +41,16 @@ class Translation {
     value = values_[number];
     return std::nullopt;
   }
+  std::optional<Inconsistency> Apply(const std::string& column, const PackedColumn<std::uint8_t>& numbers,
+                                     PackedColumn<Enum>& values) const {
+    values.clear();
+    for (std::size_t row = 0; row < numbers.size(); ++row) {
+      Enum value{};
+      if (auto wrong = Apply(column, row, numbers[row], value)) return wrong;
+      values.push_back(value);
+    }
+    return std::nullopt;
+  }
 
  private:
   std::vector<Enum> values_;
@@ -144,20 +154,11 @@ std::optional<Inconsistency> MakeLive(const char* name, const LiveColumns& colum
   return std::nullopt;
 }
 
-std::optional<Inconsistency> MakeEventEnums(const std::vector<std::uint8_t>& type,
-                                            const std::vector<std::uint8_t>& kind, const WordLists& words,
+std::optional<Inconsistency> MakeEventEnums(const PackedColumn<std::uint8_t>& type,
+                                            const PackedColumn<std::uint8_t>& kind, const WordLists& words,
                                             Events& events) {
-  const Translation<EventType> types(words.event_type);
-  const Translation<AllocationKind> kinds(words.allocation_kind);
-  events.type.assign(type.size(), EventType{});
-  events.kind.assign(kind.size(), AllocationKind{});
-  for (std::size_t i = 0; i < type.size(); ++i) {
-    if (auto wrong = types.Apply("events.type", i, type[i], events.type[i])) return wrong;
-  }
-  for (std::size_t i = 0; i < kind.size(); ++i) {
-    if (auto wrong = kinds.Apply("events.kind", i, kind[i], events.kind[i])) return wrong;
-  }
-  return std::nullopt;
+  if (auto wrong = Translation<EventType>(words.event_type).Apply("events.type", type, events.type)) return wrong;
+  return Translation<AllocationKind>(words.allocation_kind).Apply("events.kind", kind, events.kind);
 }
 
 }  // namespace cuheap::analysis

@@ -24,7 +24,7 @@ struct FrameColumns {
 struct StackColumns {
   std::vector<std::vector<std::uint32_t>> frames;
   std::vector<std::uint32_t> truncated, unwind_failed, python_unplaced;  // indices of stacks
-  std::vector<std::uint32_t> no_python, backward;  // one per stack
+  std::vector<std::uint32_t> no_python, backward;                        // one per stack
 };
 
 struct LiveColumns {
@@ -32,7 +32,7 @@ struct LiveColumns {
   std::vector<std::int64_t> time_ns;
   std::vector<std::uint32_t> stack, thread, device;
   std::vector<std::uint8_t> kind, allocator;
-  std::vector<std::uint8_t> served;  // 0 or 1
+  std::vector<std::uint8_t> served;                          // 0 or 1
   std::optional<std::vector<std::uint64_t>> mapped_address;  // files of an earlier cuheap have none
 };
 
@@ -48,8 +48,8 @@ std::optional<Inconsistency> MakeStacks(StackColumns& columns, std::vector<Stack
 std::optional<Inconsistency> MakeLive(const char* name, const LiveColumns& columns, const WordLists& words,
                                       std::vector<LiveAllocation>& table);
 // The enum columns of events: from numbers of the file's lists to values.
-std::optional<Inconsistency> MakeEventEnums(const std::vector<std::uint8_t>& type,
-                                            const std::vector<std::uint8_t>& kind, const WordLists& words,
+std::optional<Inconsistency> MakeEventEnums(const PackedColumn<std::uint8_t>& type,
+                                            const PackedColumn<std::uint8_t>& kind, const WordLists& words,
                                             Events& events);
 
 }  // namespace cuheap::analysis

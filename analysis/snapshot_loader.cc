@@ -1,5 +1,6 @@
 #include "analysis/snapshot_loader.h"
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,8 +19,13 @@ namespace cuheap::analysis {
 namespace {
 
 constexpr std::size_t kMaxRows = std::size_t{1} << 31;  // no process makes as many; indices have 32 bits
+// Tables in which one character of text may stand for many bytes of memory: a text that only fills them ends here.
+constexpr std::size_t kMaxNames = std::size_t{1} << 24;   // strings, frames, stacks
+constexpr std::size_t kMaxStackFrames = std::size_t{1} << 16;
+constexpr std::size_t kMaxWords = std::size_t{1} << 16;  // lists and maps of few words
 constexpr const char* kForeign = "not a cuheap snapshot";
-constexpr const char* kMakeAgain = "make the snapshot again (cuheap run, or cuheap recover if the journals are still there)";
+constexpr const char* kMakeAgain =
+    "make the snapshot again (cuheap run, or cuheap recover if the journals are still there)";
 
 // A member of an object and how its value is read.
 struct Field {
@@ -41,9 +47,9 @@ template <typename Value>
 Field Present(const char* name, std::optional<Value>& value) {
   return {name, [&value](JsonReader& in) { return in.Read(value.emplace()); }};
 }
-template <typename Value>
-Field Array(const char* name, std::vector<Value>& values) {
-  return {name, [&values](JsonReader& in) { return in.ReadArray(values, kMaxRows); }};
+template <typename Values>
+Field Array(const char* name, Values& values, std::size_t most = kMaxRows) {
+  return {name, [&values, most](JsonReader& in) { return in.ReadArray(values, most); }};
 }
 
 // true and false as 1 and 0: std::vector<bool> cannot be read into by reference.
@@ -52,6 +58,7 @@ Field Booleans(const char* name, std::vector<std::uint8_t>& values) {
             values.clear();
             if (!in.EnterArray()) return false;
             while (in.NextElement()) {
+              if (values.size() == kMaxRows) return in.Fail("more than " + std::to_string(kMaxRows) + " elements");
               bool value = false;
               if (!in.Read(value)) return false;
               values.push_back(value ? 1 : 0);
@@ -60,8 +67,9 @@ Field Booleans(const char* name, std::vector<std::uint8_t>& values) {
           }};
 }
 
-// Reads an object that must have all the fields but the optional ones, once each, in any order; members with other names are skipped. If the
-// very first member is none of them, the object is something else: then `foreign`, if given, is the error.
+// Reads an object that must have all the fields but the optional ones, once each, in any order; members with other
+// names are skipped. If the very first member is none of them, the object is something else: then `foreign`, if given,
+// is the error.
 bool ReadObject(JsonReader& in, const std::vector<Field>& fields, const char* foreign = nullptr) {
   std::vector<bool> seen(fields.size(), false);
   std::string name;
@@ -80,7 +88,8 @@ bool ReadObject(JsonReader& in, const std::vector<Field>& fields, const char* fo
     if (!fields[i].read(in)) return false;
   }
   for (std::size_t i = 0; in.ok() && i < fields.size(); ++i) {
-    if (!seen[i] && !fields[i].optional) return in.Fail("the object that ends here has no member \"" + std::string(fields[i].name) + "\"");
+    if (!seen[i] && !fields[i].optional)
+      return in.Fail("the object that ends here has no member \"" + std::string(fields[i].name) + "\"");
   }
   return in.ok();
 }
@@ -96,6 +105,7 @@ Field Map(const char* name, std::map<std::string, Value>& map) {
             std::string key;
             if (!in.EnterObject()) return false;
             while (in.NextMember(key)) {
+              if (map.size() == kMaxWords) return in.Fail("more than " + std::to_string(kMaxWords) + " members");
               const auto [place, fresh] = map.try_emplace(key);
               if (!fresh) return in.Fail("the member is there twice");
               if (!in.Read(place->second)) return false;
@@ -125,7 +135,7 @@ std::vector<Field> FieldsOf(Process& process) {
           Scalar("host", process.host),
           Scalar("executable", process.executable),
           Scalar("working_directory", process.working_directory),
-          Array("command_line", process.command_line),
+          Array("command_line", process.command_line, kMaxWords),
           Scalar("command_line_cut", process.command_line_cut),
           Scalar("start_realtime_ns", process.start_realtime_ns),
           Scalar("duration_ns", process.duration_ns),
@@ -138,16 +148,18 @@ std::vector<Field> FieldsOf(DriverTime& time) {
 }
 
 std::vector<Field> FieldsOf(Completeness& completeness) {
-  return {Scalar("end", completeness.end), Scalar("events_overwritten", completeness.events_overwritten),
-          Scalar("events_dropped", completeness.events_dropped), Scalar("live_dropped", completeness.live_dropped),
+  return {Scalar("end", completeness.end),
+          Scalar("events_overwritten", completeness.events_overwritten),
+          Scalar("events_dropped", completeness.events_dropped),
+          Scalar("live_dropped", completeness.live_dropped),
           Scalar("stacks_failed", completeness.stacks_failed),
           Optional(Present("exit_status", completeness.exit_status)),
           Optional(Present("exit_signal", completeness.exit_signal))};
 }
 
 std::vector<Field> FieldsOf(WordLists& words) {
-  return {Array("frame_kind", words.frame_kind), Array("allocation_kind", words.allocation_kind),
-          Array("allocator", words.allocator), Array("event_type", words.event_type)};
+  return {Array("frame_kind", words.frame_kind, kMaxWords), Array("allocation_kind", words.allocation_kind, kMaxWords),
+          Array("allocator", words.allocator, kMaxWords), Array("event_type", words.event_type, kMaxWords)};
 }
 
 std::vector<Field> FieldsOf(Device& device) {
@@ -189,7 +201,7 @@ std::vector<Field> FieldsOf(Note& note) {
 }
 
 std::vector<Field> FieldsOf(FrameColumns& frames) {
-  return {Array("kind", frames.kind),          Array("function", frames.function), Array("file", frames.file),
+  return {Array("kind", frames.kind, kMaxNames), Array("function", frames.function), Array("file", frames.file),
           Array("line", frames.line),          Array("module", frames.module),     Array("offset", frames.offset),
           Booleans("inlined", frames.inlined), Array("reason", frames.reason)};
 }
@@ -199,7 +211,9 @@ std::vector<Field> FieldsOf(StackColumns& stacks) {
            [&stacks](JsonReader& in) {
              if (!in.EnterArray()) return false;
              while (in.NextElement()) {
-               if (!in.ReadArray(stacks.frames.emplace_back(), kMaxRows)) return false;
+               if (stacks.frames.size() == kMaxNames)
+                 return in.Fail("more than " + std::to_string(kMaxNames) + " elements");
+               if (!in.ReadArray(stacks.frames.emplace_back(), kMaxStackFrames)) return false;
              }
              return in.ok();
            }},
@@ -211,16 +225,21 @@ std::vector<Field> FieldsOf(StackColumns& stacks) {
 }
 
 std::vector<Field> FieldsOf(LiveColumns& table) {
-  return {Array("id", table.id),           Array("address", table.address),
-          Array("bytes", table.bytes),     Array("reserved_bytes", table.reserved_bytes),
-          Array("stream", table.stream),   Array("context", table.context),
-          Array("time_ns", table.time_ns), Array("stack", table.stack),
-          Array("thread", table.thread),   Array("device", table.device),
-          Array("kind", table.kind),       Array("allocator", table.allocator),
+  return {Array("id", table.id),
+          Array("address", table.address),
+          Array("bytes", table.bytes),
+          Array("reserved_bytes", table.reserved_bytes),
+          Array("stream", table.stream),
+          Array("context", table.context),
+          Array("time_ns", table.time_ns),
+          Array("stack", table.stack),
+          Array("thread", table.thread),
+          Array("device", table.device),
+          Array("kind", table.kind),
+          Array("allocator", table.allocator),
           Booleans("served", table.served),
-          Optional({"mapped_address", [&table](JsonReader& in) {
-                      return in.ReadArray(table.mapped_address.emplace(), kMaxRows);
-                    }})};
+          Optional({"mapped_address",
+                    [&table](JsonReader& in) { return in.ReadArray(table.mapped_address.emplace(), kMaxRows); }})};
 }
 
 // What is read before it becomes the model.
@@ -232,7 +251,7 @@ struct Draft {
   FrameColumns frames;
   StackColumns stacks;
   LiveColumns live, segments;
-  std::vector<std::uint8_t> event_type, event_kind;
+  PackedColumn<std::uint8_t> event_type, event_kind;
 };
 
 std::vector<Field> EventFields(Draft& draft) {
@@ -273,7 +292,7 @@ std::vector<Field> TopFields(Draft& draft) {
           Rows<Device>("devices", snapshot.devices, FieldsOf),
           Rows<Module>("modules", snapshot.modules, FieldsOf),
           Rows<ThreadInfo>("threads", snapshot.threads, FieldsOf),
-          Array("strings", snapshot.strings),
+          Array("strings", snapshot.strings, kMaxNames),
           Object("frames", FieldsOf(draft.frames)),
           Object("stacks", FieldsOf(draft.stacks)),
           Object("live", FieldsOf(draft.live)),
@@ -316,6 +335,7 @@ class PeekedSource final : public TextSource {
   explicit PeekedSource(TextSource& source) : source_(source) { has_first_ = source.Read(&first_, 1) == 1; }
   // Every pickle of protocol 2 or later begins so, and no JSON text does.
   bool IsPickle() const { return has_first_ && static_cast<unsigned char>(first_) == 0x80; }
+  bool IsGzip() const { return has_first_ && static_cast<unsigned char>(first_) == 0x1F; }
   std::size_t Read(char* out, std::size_t bytes) override {
     if (!has_first_ || bytes == 0) return source_.Read(out, bytes);
     has_first_ = false;
@@ -333,6 +353,10 @@ class PeekedSource final : public TextSource {
 absl::StatusOr<Snapshot> Load(TextSource& unread, const std::string& name) {
   PeekedSource source(unread);
   if (source.IsPickle()) return LoadTorchSnapshot(source, name);
+  if (source.IsGzip()) {
+    return FileError(absl::StatusCode::kInvalidArgument, name, "", "is compressed with gzip, which is not read",
+                     "unpack it (gunzip), or compress it with zstd");
+  }
   JsonReader in(source);
   Draft draft;
   if (!ReadObject(in, TopFields(draft), kForeign) || !in.ExpectEnd()) return ReadingError(in, draft, name);
@@ -344,8 +368,10 @@ absl::StatusOr<Snapshot> Load(TextSource& unread, const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<Snapshot> LoadSnapshot(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<TextSource>> source = OpenTextFile(path);
+absl::StatusOr<Snapshot> LoadSnapshot(const std::string& path,
+                                      std::function<void(std::uint64_t, std::uint64_t)> progress) {
+  constexpr std::chrono::seconds kPatience(10);
+  absl::StatusOr<std::unique_ptr<TextSource>> source = OpenTextFile(path, kPatience, std::move(progress));
   if (!source.ok()) return source.status();
   return Load(**source, path);
 }

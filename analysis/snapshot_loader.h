@@ -2,6 +2,8 @@
 #ifndef CUHEAP_ANALYSIS_SNAPSHOT_LOADER_H_
 #define CUHEAP_ANALYSIS_SNAPSHOT_LOADER_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +19,9 @@ namespace cuheap::analysis {
 //         InvalidArgument (cut off, empty, not JSON, not a snapshot, wrong types, inconsistent),
 //         FailedPrecondition (made by a newer cuheap).
 // Memory: proportional to the model; the text is read in pieces, and reading stops at the first error.
-absl::StatusOr<Snapshot> LoadSnapshot(const std::string& path);
+// progress: see text_file.h.
+absl::StatusOr<Snapshot> LoadSnapshot(const std::string& path,
+                                      std::function<void(std::uint64_t, std::uint64_t)> progress = {});
 
 // The same for text in memory; `name` stands for the path in messages.
 absl::StatusOr<Snapshot> LoadSnapshotFromMemory(std::string_view text, const std::string& name);

@@ -48,21 +48,21 @@ class Output {
     first_ = false;
   }
 
-  template <typename Row, typename Get>
-  void Column(std::string_view name, const std::vector<Row>& rows, Get get) {
+  template <typename Rows, typename Get>
+  void Column(std::string_view name, const Rows& rows, Get get) {
     Name(name);
     Text("[");
     bool first = true;
-    for (const Row& row : rows) {
+    for (const auto& row : rows) {
       if (!first) Text(",");
       first = false;
       Value(get(row));
     }
     Text("]");
   }
-  template <typename Row>
-  void Column(std::string_view name, const std::vector<Row>& rows) {
-    Column(name, rows, [](const Row& row) { return row; });
+  template <typename Rows>
+  void Column(std::string_view name, const Rows& rows) {
+    Column(name, rows, [](const auto& row) { return row; });
   }
   void Strings(std::string_view name, const std::vector<std::string>& strings) {
     Name(name);

@@ -3,6 +3,8 @@
 #define CUHEAP_ANALYSIS_TEXT_FILE_H_
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,11 +15,16 @@
 
 namespace cuheap::analysis {
 
+// Told after each piece: bytes of the file that were read (compressed ones, if it is compressed), and all that it has;
+// 0: not known (a pipe).
+using ReadProgress = std::function<void(std::uint64_t read_bytes, std::uint64_t file_bytes)>;
+
 // Opens a file for reading; whether it is compressed is seen from its first bytes, not from its name. A named pipe that
 // gives nothing within `patience` is an error: nobody may ever write to it. Pipes without a name (standard input,
 // process substitution) are waited for, since somebody has opened their other end.
 absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path,
-                                                         std::chrono::milliseconds patience = std::chrono::seconds(10));
+                                                         std::chrono::milliseconds patience = std::chrono::seconds(10),
+                                                         ReadProgress progress = {});
 std::unique_ptr<TextSource> TextInMemory(std::string_view text);
 
 // Where text goes. Errors are sticky and come out of Finish().

@@ -21,10 +21,13 @@ constexpr unsigned char kZstdMagic[4] = {0x28, 0xB5, 0x2F, 0xFD};
 // Snapshots shrink to a tenth or a fiftieth. A file that grows a thousandfold is made to exhaust memory.
 constexpr std::uint64_t kMaxExpansion = 1000;
 constexpr std::uint64_t kFreeExpansion = 64u << 20;
+// zstd's own writer puts no empty blocks one behind the other; they are made to keep a reader busy.
+constexpr std::uint64_t kMostForNothing = 1u << 20;
 
 class FileSource final : public TextSource {
  public:
-  explicit FileSource(int descriptor) : descriptor_(descriptor) {}
+  FileSource(int descriptor, ReadProgress progress, std::uint64_t file_bytes)
+      : descriptor_(descriptor), progress_(std::move(progress)), file_bytes_(file_bytes) {}
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
   ~FileSource() override { close(descriptor_); }
@@ -41,7 +44,10 @@ class FileSource final : public TextSource {
       got = read(descriptor_, out, bytes);
     } while (got < 0 && errno == EINTR);
     if (got < 0) error_ = std::string("reading failed: ") + std::strerror(errno);
-    return got > 0 ? static_cast<std::size_t>(got) : 0;
+    if (got <= 0) return 0;
+    read_bytes_ += static_cast<std::uint64_t>(got);
+    if (progress_) progress_(read_bytes_, file_bytes_);
+    return static_cast<std::size_t>(got);
   }
   const std::string& error() const override { return error_; }
 
@@ -60,6 +66,8 @@ class FileSource final : public TextSource {
 
  private:
   int descriptor_;
+  ReadProgress progress_;
+  std::uint64_t read_bytes_ = 0, file_bytes_;
   std::string ahead_;
   std::string error_;
 };
@@ -83,6 +91,11 @@ class ZstdSource final : public TextSource {
         input_ = {buffer_.data(), compressed_->Read(buffer_.data(), buffer_.size()), 0};
         drained_ = input_.size == 0;
         compressed_bytes_ += input_.size;
+        for_nothing_ += input_.size;
+        if (for_nothing_ > kMostForNothing + buffer_.size()) {
+          error_ = "the compressed data is empty for more than " + std::to_string(kMostForNothing) + " bytes";
+          return 0;
+        }
       }
       const bool had_input = input_.pos < input_.size;
       const std::size_t result = ZSTD_decompressStream(stream_, &output, &input_);
@@ -90,7 +103,7 @@ class ZstdSource final : public TextSource {
         error_ = std::string("the compressed data is damaged: ") + ZSTD_getErrorName(result);
         return 0;
       }
-      if (output.pos > 0) between_frames_ = false;
+      if (output.pos > 0) between_frames_ = false, for_nothing_ = 0;
       if (result == 0) between_frames_ = true;
       if (output.pos == 0 && drained_ && !had_input) {
         if (!compressed_->error().empty()) error_ = compressed_->error();
@@ -115,6 +128,7 @@ class ZstdSource final : public TextSource {
   bool drained_ = false;
   bool between_frames_ = false;
   std::uint64_t compressed_bytes_ = 0, text_bytes_ = 0;
+  std::uint64_t for_nothing_ = 0;  // compressed bytes since the last that gave text
   std::string error_;
 };
 
@@ -158,7 +172,8 @@ int OpenNamedPipe(const std::string& path, std::chrono::milliseconds patience) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path, std::chrono::milliseconds patience) {
+absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path, std::chrono::milliseconds patience,
+                                                         ReadProgress progress) {
   struct stat named;
   const bool named_pipe = lstat(path.c_str(), &named) == 0 && S_ISFIFO(named.st_mode);
   const int descriptor = named_pipe ? OpenNamedPipe(path, patience) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -168,9 +183,11 @@ absl::StatusOr<std::unique_ptr<TextSource>> OpenTextFile(const std::string& path
                      "start its writer first, or name a file");
   }
   if (descriptor < 0) return FileSystemError(errno, path, "opening the file");
-  auto file = std::make_unique<FileSource>(descriptor);
-  struct stat facts;
-  if (fstat(descriptor, &facts) == 0 && S_ISDIR(facts.st_mode)) {
+  struct stat facts{};
+  const bool known = fstat(descriptor, &facts) == 0;
+  const auto file_bytes = known && S_ISREG(facts.st_mode) ? static_cast<std::uint64_t>(facts.st_size) : 0;
+  auto file = std::make_unique<FileSource>(descriptor, std::move(progress), file_bytes);
+  if (known && S_ISDIR(facts.st_mode)) {
     return FileError(absl::StatusCode::kInvalidArgument, path, "", "is a directory", "name a file");
   }
   const std::string_view begin = file->Begin();

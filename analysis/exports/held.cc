@@ -78,7 +78,7 @@ class Collector {
   }
 
   Instant At(std::int64_t time_ns) const {
-    const std::vector<std::int64_t>& times = snapshot_.events.time_ns;
+    const PackedColumn<std::int64_t>& times = snapshot_.events.time_ns;
     Instant instant;
     instant.at = static_cast<std::uint64_t>(std::upper_bound(times.begin(), times.end(), time_ns) - times.begin());
     instant.time_ns = time_ns;
@@ -138,7 +138,7 @@ class Collector {
       const std::uint64_t bytes = of_tensors ? device.tensor_peak_bytes : device.peak_bytes;
       if (bytes <= most) return;
       const std::int64_t time_ns = of_tensors ? device.tensor_peak_ns : device.peak_ns;
-      const std::vector<std::int64_t>& times = snapshot_.events.time_ns;
+      const PackedColumn<std::int64_t>& times = snapshot_.events.time_ns;
       peak = At(time_ns);
       peak.nothing_known = !snapshot_.completeness.events_complete() && !times.empty() && time_ns < times.front();
       std::uint64_t known = 0;

@@ -166,13 +166,13 @@ class Place {
   }
 
   std::int64_t TimeOf(std::uint64_t position) const {
-    const std::vector<std::int64_t>& times = snapshot_.events.time_ns;
+    const PackedColumn<std::int64_t>& times = snapshot_.events.time_ns;
     if (position == 0 || times.empty()) return times.empty() ? 0 : std::max<std::int64_t>(0, times.front());
     return std::max<std::int64_t>(0, times[std::min<std::size_t>(position, times.size()) - 1]);
   }
 
   std::vector<std::uint64_t> Edges(std::size_t pieces) const {
-    const std::vector<std::int64_t>& times = snapshot_.events.time_ns;
+    const PackedColumn<std::int64_t>& times = snapshot_.events.time_ns;
     std::vector<std::uint64_t> edges;
     const std::uint64_t first = changes_.front().position, last = changes_.back().position;
     const std::int64_t begin = TimeOf(first), end = TimeOf(last);

@@ -1,9 +1,13 @@
 #include "analysis/reports/blocks.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <tuple>
-#include <unordered_map>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "interpose/journal/format.h"
 
 namespace cuheap::analysis {
@@ -34,7 +38,7 @@ void MarkUncached(std::vector<Block>& blocks) {
   struct Sum {
     std::uint64_t blocks = 0, odd = 0;
   };
-  std::unordered_map<std::uint32_t, Sum> sums;
+  std::map<std::uint32_t, Sum> sums;
   const auto wanted = [](const Block& block) {
     return block.allocator == Allocator::kPyTorch && Blocks::OnDevice(block.kind);
   };
@@ -57,31 +61,42 @@ void MarkUncached(std::vector<Block>& blocks) {
 class Joiner {
  public:
   explicit Joiner(const Snapshot& snapshot) : snapshot_(snapshot), teardown_begin_(TeardownBegin(snapshot.events)) {
-    by_id_.reserve(snapshot.events.size() / 2 + snapshot.live.size());
+    std::size_t allocations = 0;
+    for (std::size_t i = 0; i < snapshot.events.size(); ++i) {
+      const EventType type = snapshot.events.type[i];
+      allocations += type == EventType::kAllocate || type == EventType::kSegmentAllocate ? 1 : 0;
+      if (type == EventType::kFreeFailed) returning_.insert(snapshot.events.id[i]);
+    }
+    for (const LiveAllocation& live : snapshot.live) returning_.insert(live.id);
+    for (const LiveAllocation& segment : snapshot.segments) returning_.insert(segment.id);
+    blocks_.reserve(allocations + snapshot.live.size() + snapshot.segments.size());
   }
 
   Blocks Join() {
     for (std::size_t i = 0; i < snapshot_.events.size(); ++i) Apply(i);
     for (const LiveAllocation& live : snapshot_.live) Settle(live, false);
     for (const LiveAllocation& segment : snapshot_.segments) Settle(segment, true);
+    by_id_ = {}, segment_by_id_ = {}, returning_ = {};
     Blocks result;
     if (snapshot_.completeness.events_overwritten != 0)
       result.window_begin_ns = snapshot_.events.size() == 0 ? 0 : snapshot_.events.time_ns.front();
     result.still_running = snapshot_.completeness.end == "running";
-    for (Block& block : blocks_) {
-      // Never seen live and never freed: its end was lost, or the id is damaged. It cannot be called live.
-      if (!block.live && block.freed_at == kNoPosition) continue;
-      (block.kind == AllocationKind::kPoolSegment ? result.segments : result.program).push_back(block);
-    }
+    // Never seen live and never freed: its end was lost, or the id is damaged. It cannot be called live.
+    std::erase_if(blocks_, [](const Block& block) { return !block.live && block.freed_at == kNoPosition; });
+    const auto is_segment = [](const Block& block) { return block.kind == AllocationKind::kPoolSegment; };
+    std::copy_if(blocks_.begin(), blocks_.end(), std::back_inserter(result.segments), is_segment);
+    std::erase_if(blocks_, is_segment);
+    result.program = std::move(blocks_);
     for (Block& block : result.program) {
       if (block.kind == AllocationKind::kHostPinned && FromHostCache(block.stack))
         block.allocator = Allocator::kPyTorch;
     }
     MarkUncached(result.program);
+    const auto earlier = [](const Block& a, const Block& b) {
+      return std::tie(a.allocated_ns, a.allocated_at, a.id) < std::tie(b.allocated_ns, b.allocated_at, b.id);
+    };
     for (auto* list : {&result.program, &result.segments}) {
-      std::sort(list->begin(), list->end(), [](const Block& a, const Block& b) {
-        return std::tie(a.allocated_ns, a.allocated_at, a.id) < std::tie(b.allocated_ns, b.allocated_at, b.id);
-      });
+      if (!std::is_sorted(list->begin(), list->end(), earlier)) std::sort(list->begin(), list->end(), earlier);
     }
     return result;
   }
@@ -100,12 +115,18 @@ class Joiner {
 
   Block& Of(std::uint64_t id, bool segment) {
     auto& index = segment ? segment_by_id_ : by_id_;
-    const auto [entry, added] = index.try_emplace(id, blocks_.size());
+    const auto [entry, added] = index.try_emplace(id, static_cast<std::uint32_t>(blocks_.size()));
     if (added) {
       blocks_.emplace_back();
       blocks_.back().id = id;
     }
     return blocks_[entry->second];
+  }
+
+  // Nothing more comes of a block that was freed, so that what is known by id is what is live: but for those whose free
+  // turns out to have failed, or that are live after all (the record is damaged, or goes on).
+  void Forget(std::uint64_t id, bool segment) {
+    if (!returning_.contains(id)) (segment ? segment_by_id_ : by_id_).erase(id);
   }
 
   void Apply(std::size_t i) {
@@ -116,7 +137,7 @@ class Joiner {
       Block& block = Of(events.id[i], segment);
       Describe(block, i, segment);
       block.allocated_ns = events.time_ns[i];
-      block.allocated_at = i + 1;
+      block.allocated_at = static_cast<std::uint32_t>(i + 1);
       block.stack = events.stack[i];
       block.thread = events.thread[i];
     } else if (type == EventType::kFree || type == EventType::kSegmentFree) {
@@ -127,10 +148,11 @@ class Joiner {
         return;
       }
       block.freed_ns = events.time_ns[i];
-      block.freed_at = i + 1;
+      block.freed_at = static_cast<std::uint32_t>(i + 1);
       block.freed_with_context = (events.flags[i] & journal::kFreedWithContext) != 0;
       block.context_end = block.freed_with_context ? ContextEnd(i) : kNoPosition;
       block.freed_at_shutdown = (events.flags[i] & journal::kFreedAtShutdown) != 0;
+      Forget(events.id[i], segment);
     } else if (type == EventType::kFreeFailed) {
       Block& block = Of(events.id[i], false);
       block.freed_ns = kNotFreed;
@@ -141,9 +163,9 @@ class Joiner {
   }
 
   // A context's end frees its blocks in a row, at one time.
-  std::uint64_t ContextEnd(std::size_t i) {
-    if (last_with_context_ == 0 || last_with_context_ != i) context_end_ = i + 1;
-    last_with_context_ = i + 1;
+  std::uint32_t ContextEnd(std::size_t i) {
+    if (last_with_context_ == 0 || last_with_context_ != i) context_end_ = static_cast<std::uint32_t>(i + 1);
+    last_with_context_ = static_cast<std::uint32_t>(i + 1);
     return context_end_;
   }
 
@@ -180,9 +202,10 @@ class Joiner {
 
   const Snapshot& snapshot_;
   std::size_t teardown_begin_;                             // index of the first event of the end, see Note [The end]
-  std::uint64_t context_end_ = 0, last_with_context_ = 0;  // positions
+  std::uint32_t context_end_ = 0, last_with_context_ = 0;  // positions
   std::vector<Block> blocks_;
-  std::unordered_map<std::uint64_t, std::size_t> by_id_, segment_by_id_;
+  absl::flat_hash_map<std::uint64_t, std::uint32_t> by_id_, segment_by_id_;  // indices; of blocks not freed yet
+  absl::flat_hash_set<std::uint64_t> returning_;                             // ids that are not forgotten, see Forget
 };
 
 }  // namespace

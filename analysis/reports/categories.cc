@@ -25,8 +25,11 @@ class Decider {
                                  [&](const Block& block) { return stacks.Of(block.stack).python; });
     std::vector<TensorPart> parts;
     parts.reserve(blocks.program.size());
-    for (const Block& block : blocks.program) parts.push_back(PartOf(block));
-    lives_ = MeasureTensorLives(snapshot, blocks, stacks, parts);
+    for (const Block& block : blocks.program) {
+      parts.push_back(PartOf(block));
+      tensors_seen_ = tensors_seen_ || block.framework_tensor();
+    }
+    if (tensors_seen_) lives_ = MeasureTensorLives(snapshot, blocks, stacks, parts);
   }
 
   CategoryRule Decide(std::size_t i) const {
@@ -108,7 +111,8 @@ class Decider {
   const FrameworkStacks& stacks_;
   const StepClocks& clocks_;
   bool silence_tells_ = false;
-  std::vector<TensorLife> lives_;
+  bool tensors_seen_ = false;
+  std::vector<TensorLife> lives_;  // empty if there is no tensor
 };
 
 }  // namespace

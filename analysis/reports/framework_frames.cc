@@ -211,4 +211,8 @@ FrameworkStacks::FrameworkStacks(const Snapshot& snapshot) {
   if (facts_.empty()) facts_.emplace_back();
 }
 
+bool FrameworkStacks::Any(bool Facts::* fact) const {
+  return std::any_of(facts_.begin(), facts_.end(), [&](const Facts& facts) { return facts.*fact; });
+}
+
 }  // namespace cuheap::analysis

@@ -72,6 +72,7 @@ class FrameworkStacks {
   explicit FrameworkStacks(const Snapshot& snapshot);
   // Out of range: nothing is known.
   const Facts& Of(std::uint32_t stack) const { return stack < facts_.size() ? facts_[stack] : facts_.front(); }
+  bool Any(bool Facts::* fact) const;
 
  private:
   std::vector<Facts> facts_;  // never empty

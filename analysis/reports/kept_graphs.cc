@@ -39,7 +39,7 @@ struct Unit {
 
 class GraphFinder {
  public:
-  GraphFinder(const LineTable& lines, const FrameworkStacks& stacks, const std::unordered_set<const Block*>& kept)
+  GraphFinder(const LineTable& lines, const FrameworkStacks& stacks, const BlockSet& kept)
       : lines_(lines), stacks_(stacks), kept_(kept) {}
 
   std::vector<KeptGraph> Find(const Blocks& blocks) {
@@ -228,7 +228,7 @@ class GraphFinder {
 
   const LineTable& lines_;
   const FrameworkStacks& stacks_;
-  const std::unordered_set<const Block*>& kept_;
+  const BlockSet& kept_;
   std::vector<Unit> units_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::size_t> unit_of_stack_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint32_t>>, std::size_t> unit_of_way_;
@@ -239,7 +239,7 @@ class GraphFinder {
 }  // namespace
 
 std::vector<KeptGraph> FindKeptGraphs(const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks,
-                                      const std::unordered_set<const Block*>& kept) {
+                                      const BlockSet& kept) {
   return GraphFinder(lines, stacks, kept).Find(blocks);
 }
 

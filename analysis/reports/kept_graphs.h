@@ -3,7 +3,6 @@
 #define CUHEAP_ANALYSIS_REPORTS_KEPT_GRAPHS_H_
 
 #include <cstdint>
-#include <unordered_set>
 #include <vector>
 
 #include "analysis/reports/blocks.h"
@@ -33,7 +32,7 @@ struct KeptGraph {
 
 // kept: what counts as never freed, among blocks.program.
 std::vector<KeptGraph> FindKeptGraphs(const Blocks& blocks, const LineTable& lines, const FrameworkStacks& stacks,
-                                      const std::unordered_set<const Block*>& kept);
+                                      const BlockSet& kept);
 
 }  // namespace cuheap::analysis
 

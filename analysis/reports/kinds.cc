@@ -2,31 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+
+#include "analysis/reports/block_changes.h"
 
 namespace cuheap::analysis {
 namespace {
-
-// A change of the live bytes of one kind.
-struct Change {
-  std::int64_t time_ns;
-  std::uint64_t at;  // position, see blocks.h
-  bool allocation;
-  std::uint64_t bytes;
-};
-
-std::uint64_t PeakOf(std::vector<Change>& changes) {
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tuple(a.time_ns, a.at, !a.allocation) < std::tuple(b.time_ns, b.at, !b.allocation);
-  });
-  std::uint64_t bytes = 0;
-  std::uint64_t peak = 0;
-  for (const Change& change : changes) {
-    bytes = change.allocation ? bytes + change.bytes : bytes - std::min(bytes, change.bytes);
-    peak = std::max(peak, bytes);
-  }
-  return peak;
-}
 
 bool Ordinary(AllocationKind kind) {
   return kind == AllocationKind::kDevice || kind == AllocationKind::kStreamOrdered ||
@@ -37,25 +17,26 @@ bool Ordinary(AllocationKind kind) {
 
 std::vector<KindUse> CountKinds(const Blocks& blocks) {
   std::map<AllocationKind, KindUse> uses;
-  std::map<AllocationKind, std::vector<Change>> changes;
   for (const Block& block : blocks.program) {
     if (block.kind == AllocationKind::kNone || block.is_tensor()) continue;
     KindUse& use = uses[block.kind];
     use.kind = block.kind;
     ++use.blocks;
-    changes[block.kind].push_back({block.allocated_ns, block.allocated_at, true, block.bytes});
-    if (block.freed_at != kNoPosition)
-      changes[block.kind].push_back({block.freed_ns, block.freed_at, false, block.bytes});
     if (!block.live) continue;
     ++use.live_blocks;
     use.live_bytes += block.bytes;
     if (block.bytes == 0) ++use.live_blocks_without_size;
   }
+  std::map<AllocationKind, std::uint64_t> now;
+  const auto counts = [&](const Block& block) { return uses.contains(block.kind); };
+  ForEachChange(blocks.program, counts, [&](const Block& block, bool allocation) {
+    std::uint64_t& bytes = now[block.kind];
+    bytes = allocation ? bytes + block.bytes : bytes - std::min(bytes, block.bytes);
+    std::uint64_t& peak = uses[block.kind].peak_bytes;
+    peak = std::max(peak, bytes);
+  });
   std::vector<KindUse> result;
-  for (auto& [kind, use] : uses) {
-    use.peak_bytes = PeakOf(changes[kind]);
-    result.push_back(use);
-  }
+  for (const auto& [kind, use] : uses) result.push_back(use);
   return result;
 }
 

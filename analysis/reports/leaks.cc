@@ -7,7 +7,6 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "analysis/reports/clock_choice.h"
@@ -51,16 +50,22 @@ class LeakFinder {
         clocks_(clocks),
         stacks_(stacks),
         choice_(blocks, clocks),
-        duration_ns_(duration_ns) {
+        duration_ns_(duration_ns),
+        kept_(blocks),
+        in_graph_(blocks) {
     for (const Block& block : blocks.program) {
-      last_at_ = std::max(last_at_, block.allocated_at);
+      last_at_ = std::max(last_at_, std::uint64_t{block.allocated_at});
       if (block.allocated_at == 0 && block.stack == 0 && block.freed_at != kNoPosition) unknown_.push_back(&block);
     }
     for (const Block& block : blocks.program) {
       if (block.never_freed() || (block.framework_tensor() && (block.freed_at > last_at_ || FreedAtEnd(block))))
         kept_.insert(&block);
     }
-    replacers_ = FindReplacers(unknown_, kept_);
+    std::vector<const Block*> kept;
+    for (const Block& block : blocks.program) {
+      if (!unknown_.empty() && kept_.contains(&block)) kept.push_back(&block);
+    }
+    replacers_ = FindReplacers(unknown_, kept);
   }
 
   std::vector<CacheGrowth> Caches() const {
@@ -208,7 +213,7 @@ class LeakFinder {
         const LeakFinding alone = Describe(part, part.all);
         finding.parts.push_back({line, alone.blocks, alone.bytes, alone.bytes_per_step});
       }
-      in_graph_.insert(graph.kept.begin(), graph.kept.end());
+      for (const Block* block : graph.kept) in_graph_.insert(block);
       findings_.push_back(std::move(finding));
     }
     for (LeakFinding& finding : findings_) SortParts(finding);
@@ -519,10 +524,10 @@ class LeakFinder {
   ClockChoice choice_;
   std::int64_t duration_ns_;
   std::uint64_t last_at_ = 0;
-  std::vector<const Block*> unknown_;      // freed in the window, allocated before it: their lines are not known
-  std::unordered_set<const Block*> kept_;  // never freed, or what counts as such
+  std::vector<const Block*> unknown_;  // freed in the window, allocated before it: their lines are not known
+  BlockSet kept_;                      // never freed, or what counts as such
   std::unordered_map<const Block*, std::uint64_t> replacers_;
-  std::unordered_set<const Block*> in_graph_;
+  BlockSet in_graph_;
   std::vector<LeakFinding> findings_;
 };
 

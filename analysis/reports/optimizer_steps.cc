@@ -11,10 +11,7 @@ namespace {
 
 constexpr std::size_t kFewestCalls = 3;
 
-struct Allocation {
-  std::int64_t time_ns = 0;
-  std::uint32_t stack = 0;
-};
+using Rows = std::vector<std::uint32_t>;  // of events: allocations
 
 // A place that calls an optimizer: thread and Python frame.
 using Place = std::pair<std::uint32_t, std::uint32_t>;
@@ -26,12 +23,13 @@ struct Calls {
 };
 
 // The calls' ends, moved on over what the loop does after them; see the note.
-std::vector<std::size_t> Extended(const std::vector<Allocation>& own, const Calls& calls) {
+std::vector<std::size_t> Extended(const Events& events, const Rows& own, const Calls& calls) {
+  const auto stack_of = [&](std::size_t i) { return events.stack[own[i]]; };
   std::unordered_map<std::uint32_t, std::size_t> steps_of_stack;  // between two calls
   for (std::size_t call = 1; call < calls.ends.size(); ++call) {
     std::unordered_set<std::uint32_t> seen;
     for (std::size_t i = calls.ends[call - 1] + 1; i <= calls.ends[call]; ++i) {
-      if (seen.insert(own[i].stack).second) ++steps_of_stack[own[i].stack];
+      if (seen.insert(stack_of(i)).second) ++steps_of_stack[stack_of(i)];
     }
   }
   const auto often = [&](std::uint32_t stack) {
@@ -39,16 +37,16 @@ std::vector<std::size_t> Extended(const std::vector<Allocation>& own, const Call
     return found != steps_of_stack.end() && 2 * found->second >= calls.ends.size() - 1;
   };
   std::unordered_set<std::uint32_t> before, after;
-  for (std::size_t i = 0; i < calls.first; ++i) before.insert(own[i].stack);
+  for (std::size_t i = 0; i < calls.first; ++i) before.insert(stack_of(i));
   for (std::size_t i = calls.ends.back() + 1; i < own.size(); ++i) {
-    if (often(own[i].stack) && !before.contains(own[i].stack)) after.insert(own[i].stack);
+    if (often(stack_of(i)) && !before.contains(stack_of(i))) after.insert(stack_of(i));
   }
   std::vector<std::size_t> ends = calls.ends;
   for (std::size_t call = 0; call < ends.size() && !after.empty(); ++call) {
     for (std::size_t i = calls.ends[call] + 1; i < own.size(); ++i) {
-      if (after.contains(own[i].stack))
+      if (after.contains(stack_of(i)))
         ends[call] = i;
-      else if (often(own[i].stack))
+      else if (often(stack_of(i)))
         break;
     }
   }
@@ -57,11 +55,11 @@ std::vector<std::size_t> Extended(const std::vector<Allocation>& own, const Call
 
 class Finder {
  public:
-  Finder(const Events& events, const FrameworkStacks& stacks) {
+  Finder(const Events& events, const FrameworkStacks& stacks) : events_(events) {
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (events.type[i] != EventType::kAllocate) continue;
-      std::vector<Allocation>& own = allocations_[events.thread[i]];
-      own.push_back({events.time_ns[i], events.stack[i]});
+      Rows& own = allocations_[events.thread[i]];
+      own.push_back(static_cast<std::uint32_t>(i));
       const FrameworkStacks::Facts& facts = stacks.Of(events.stack[i]);
       std::uint32_t& calling = calling_[events.thread[i]];
       if (!facts.optimizer_step) {
@@ -80,7 +78,7 @@ class Finder {
   OptimizerSteps Find() const {
     const std::pair<const Place, Calls>* best = nullptr;
     const auto rank = [&](const std::pair<const Place, Calls>& of) {
-      return std::pair(of.second.ends.size(), allocations_.at(of.first.first)[of.second.ends.back()].time_ns);
+      return std::pair(of.second.ends.size(), events_.time_ns[allocations_.at(of.first.first)[of.second.ends.back()]]);
     };
     for (const auto& entry : calls_) {
       if (entry.second.ends.size() >= kFewestCalls && (best == nullptr || rank(entry) > rank(*best))) best = &entry;
@@ -89,13 +87,15 @@ class Finder {
     OptimizerSteps steps;
     steps.thread = best->first.first;
     steps.stack = best->second.stack;
-    const std::vector<Allocation>& own = allocations_.at(steps.thread);
-    for (const std::size_t end : Extended(own, best->second)) steps.boundaries_ns.push_back(own[end].time_ns);
+    const Rows& own = allocations_.at(steps.thread);
+    for (const std::size_t end : Extended(events_, own, best->second))
+      steps.boundaries_ns.push_back(events_.time_ns[own[end]]);
     return steps;
   }
 
  private:
-  std::unordered_map<std::uint32_t, std::vector<Allocation>> allocations_;  // by thread
+  const Events& events_;
+  std::unordered_map<std::uint32_t, Rows> allocations_;  // by thread
   std::unordered_map<std::uint32_t, std::uint32_t>
       calling_;  // by thread: the place whose call goes on, plus one; 0: none
   std::map<Place, Calls> calls_;
@@ -104,6 +104,7 @@ class Finder {
 }  // namespace
 
 OptimizerSteps FindOptimizerSteps(const Events& events, const FrameworkStacks& stacks) {
+  if (!stacks.Any(&FrameworkStacks::Facts::optimizer_step)) return {};
   return Finder(events, stacks).Find();
 }
 
@@ -147,12 +148,13 @@ std::vector<std::int64_t> FindGradientSteps(const Blocks& blocks, const Framewor
 }
 
 std::vector<std::int64_t> FindBackwardPasses(const Events& events, const FrameworkStacks& stacks) {
-  std::vector<Allocation> all;
+  if (!stacks.Any(&FrameworkStacks::Facts::backward)) return {};
+  Rows all;
   Calls passes;
   bool within = false;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (events.type[i] != EventType::kAllocate) continue;
-    all.push_back({events.time_ns[i], events.stack[i]});
+    all.push_back(static_cast<std::uint32_t>(i));
     const bool backward = stacks.Of(events.stack[i]).backward;
     if (backward && !within) {
       if (passes.ends.empty()) passes.first = all.size() - 1;
@@ -163,7 +165,7 @@ std::vector<std::int64_t> FindBackwardPasses(const Events& events, const Framewo
   }
   if (passes.ends.size() < kFewestCalls) return {};
   std::vector<std::int64_t> ends;
-  for (const std::size_t end : Extended(all, passes)) ends.push_back(all[end].time_ns);
+  for (const std::size_t end : Extended(events, all, passes)) ends.push_back(events.time_ns[all[end]]);
   return ends;
 }
 

@@ -6,25 +6,19 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/reports/block_changes.h"
+
 namespace cuheap::analysis {
 namespace {
 
 // The most that the blocks held at once.
-template <typename Blocks, typename Wanted>
-std::uint64_t PeakOf(const Blocks& blocks, Wanted wanted) {
-  std::vector<std::tuple<std::int64_t, std::uint64_t, bool, std::uint64_t>>
-      changes;  // frees come first at one position
-  for (const Block& block : blocks) {
-    if (!wanted(block)) continue;
-    changes.emplace_back(block.allocated_ns, block.allocated_at, true, block.bytes);
-    if (block.freed_at != kNoPosition) changes.emplace_back(block.freed_ns, block.freed_at, false, block.bytes);
-  }
-  std::sort(changes.begin(), changes.end());
+template <typename Wanted>
+std::uint64_t PeakOf(const std::vector<Block>& blocks, Wanted wanted) {
   std::uint64_t now = 0, peak = 0;
-  for (const auto& [time_ns, at, allocation, bytes] : changes) {
-    now = allocation ? now + bytes : now - std::min(now, bytes);
+  ForEachChange(blocks, wanted, [&](const Block& block, bool allocation) {
+    now = allocation ? now + block.bytes : now - std::min(now, block.bytes);
     peak = std::max(peak, now);
-  }
+  });
   return peak;
 }
 

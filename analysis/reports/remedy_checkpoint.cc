@@ -134,7 +134,7 @@ class Checkpointing {
     if (saved.empty()) return 0;
     const std::uint64_t end = call.back()->allocated_at + 1;
     std::uint64_t first_free = kNoPosition, bytes = 0;
-    for (const Block* block : saved) first_free = std::min(first_free, block->freed_at), bytes += block->bytes;
+    for (const Block* block : saved) first_free = std::min<std::uint64_t>(first_free, block->freed_at), bytes += block->bytes;
     const std::uint64_t recomputed = followers.ReachedAt(end, first_free);
     for (const Block* block : saved) {
       if (block->freed_at > recomputed && recomputed > end) again_[block] = {end, recomputed};

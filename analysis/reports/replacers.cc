@@ -20,7 +20,7 @@ using Size = std::tuple<AllocationKind, std::uint32_t, std::uint64_t>;  // kind,
 }  // namespace
 
 std::unordered_map<const Block*, std::uint64_t> FindReplacers(const std::vector<const Block*>& unknown,
-                                                              const std::unordered_set<const Block*>& kept) {
+                                                              const std::vector<const Block*>& kept) {
   std::unordered_map<const Block*, std::uint64_t> result;
   if (unknown.empty()) return result;
   std::vector<Moment> moments;

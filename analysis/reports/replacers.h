@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "analysis/reports/blocks.h"
@@ -16,7 +15,7 @@ namespace cuheap::analysis {
 // the new one is there. Of PyTorch's tensors a size is what was asked for in an event, and up to 1 MiB more in a block
 // that is live.
 std::unordered_map<const Block*, std::uint64_t> FindReplacers(const std::vector<const Block*>& unknown,
-                                                              const std::unordered_set<const Block*>& kept);
+                                                              const std::vector<const Block*>& kept);
 
 }  // namespace cuheap::analysis
 

@@ -32,25 +32,40 @@ struct Intervals {
 
 // Allocations of the window in order of time, of each thread and of all.
 class AllocationClock {
-  using Stamp = std::pair<std::int64_t, std::uint32_t>;
+  using Rows = std::vector<std::uint32_t>;  // of events
 
  public:
-  explicit AllocationClock(const Events& events) {
+  explicit AllocationClock(const Events& events) : events_(events) {
+    std::map<std::uint32_t, std::size_t> counts;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events.type[i] == EventType::kAllocate) ++counts[events.thread[i]];
+    }
+    split_ = counts.size() > 1;
+    std::size_t total = 0;
+    for (const auto& [thread, count] : counts) {
+      rows_[thread].reserve(split_ ? count : 0);
+      total += count;
+    }
+    Rows& all = rows_[kAllThreads];
+    all.reserve(total);
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (events.type[i] != EventType::kAllocate) continue;
-      stamps_[kAllThreads].emplace_back(events.time_ns[i], events.stack[i]);
-      if (events.thread[i] != kAllThreads) stamps_[events.thread[i]].emplace_back(events.time_ns[i], events.stack[i]);
+      const auto row = static_cast<std::uint32_t>(i);
+      all.push_back(row);
+      if (split_ && events.thread[i] != kAllThreads) rows_[events.thread[i]].push_back(row);
     }
   }
 
   // What the thread did between the boundaries; the first interval (set-up and first step) is left out.
   Intervals Between(const std::vector<std::int64_t>& boundaries_ns, std::uint32_t thread) const {
     Intervals intervals;
-    const std::vector<Stamp>& stamps = Of(thread);
-    auto next = std::upper_bound(stamps.begin(), stamps.end(), Stamp{boundaries_ns.front(), ~std::uint32_t{0}});
+    const Rows& rows = Of(thread);
+    auto next = After(rows, boundaries_ns.front());
+    std::vector<std::uint32_t> stacks;
     for (std::size_t i = 1; i < boundaries_ns.size(); ++i) {
-      std::vector<std::uint32_t> stacks;
-      for (; next != stamps.end() && next->first <= boundaries_ns[i]; ++next) stacks.push_back(next->second);
+      stacks.clear();
+      for (; next != rows.end() && events_.time_ns[*next] <= boundaries_ns[i]; ++next)
+        stacks.push_back(events_.stack[*next]);
       std::sort(stacks.begin(), stacks.end());
       stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
       std::uint64_t hash = 1469598103934665603u;
@@ -69,24 +84,21 @@ class AllocationClock {
   void Complete(std::vector<std::int64_t>& boundaries_ns, const Intervals& intervals, std::uint32_t thread) const {
     if (boundaries_ns.size() < 2) return;
     const std::size_t half = boundaries_ns.size() / 2;
-    const auto often = [&](const Stamp& stamp) {
-      const auto found = intervals.seen.find(stamp.second);
+    const auto often = [&](std::uint32_t row) {
+      const auto found = intervals.seen.find(events_.stack[row]);
       return found != intervals.seen.end() && found->second >= half;
     };
-    const std::vector<Stamp>& stamps = Of(thread);
-    const auto after = [&](std::int64_t time_ns) {
-      return std::upper_bound(stamps.begin(), stamps.end(), Stamp{time_ns, ~std::uint32_t{0}});
-    };
-    const auto tail = after(boundaries_ns.back());
-    if (std::none_of(tail, stamps.end(), often)) return;
+    const Rows& rows = Of(thread);
+    const auto tail = After(rows, boundaries_ns.back());
+    if (std::none_of(tail, rows.end(), often)) return;
     std::ptrdiff_t most = 1;  // allocations between two boundaries
     for (std::size_t i = 1; i < boundaries_ns.size(); ++i)
-      most = std::max(most, after(boundaries_ns[i]) - after(boundaries_ns[i - 1]));
-    if (stamps.end() - tail > kMostOfTail * most) return;
-    const bool head = std::any_of(stamps.begin(), after(boundaries_ns.front()), often);
+      most = std::max(most, After(rows, boundaries_ns[i]) - After(rows, boundaries_ns[i - 1]));
+    if (rows.end() - tail > kMostOfTail * most) return;
+    const bool head = std::any_of(rows.begin(), After(rows, boundaries_ns.front()), often);
     std::int64_t end_ns = boundaries_ns.back();
-    for (auto stamp = tail; stamp != stamps.end(); ++stamp) {
-      if (intervals.seen.contains(stamp->second)) end_ns = stamp->first;
+    for (auto row = tail; row != rows.end(); ++row) {
+      if (intervals.seen.contains(events_.stack[*row])) end_ns = events_.time_ns[*row];
     }
     boundaries_ns.push_back(end_ns);
     if (!head) boundaries_ns.erase(boundaries_ns.begin());
@@ -94,26 +106,32 @@ class AllocationClock {
 
   // The share of the run's allocations that come after.
   double ShareAfter(std::int64_t time_ns) const {
-    const auto all = stamps_.find(kAllThreads);
-    if (all == stamps_.end()) return 0;
-    const std::vector<Stamp>& stamps = all->second;
-    const auto after = std::upper_bound(stamps.begin(), stamps.end(), Stamp{time_ns, ~std::uint32_t{0}});
-    return static_cast<double>(stamps.end() - after) / static_cast<double>(stamps.size());
+    const Rows& rows = Of(kAllThreads);
+    if (rows.empty()) return 0;
+    return static_cast<double>(rows.end() - After(rows, time_ns)) / static_cast<double>(rows.size());
   }
 
   std::int64_t span_ns() const {
-    const auto all = stamps_.find(kAllThreads);
-    return all == stamps_.end() ? 0 : all->second.back().first - all->second.front().first;
+    const Rows& rows = Of(kAllThreads);
+    return rows.empty() ? 0 : events_.time_ns[rows.back()] - events_.time_ns[rows.front()];
   }
 
  private:
-  const std::vector<Stamp>& Of(std::uint32_t thread) const {
-    const auto found = stamps_.find(thread);
-    return found == stamps_.end() ? none_ : found->second;
+  const Rows& Of(std::uint32_t thread) const {
+    const auto found = rows_.find(thread);
+    if (found == rows_.end()) return none_;
+    return split_ ? found->second : rows_.at(kAllThreads);
   }
 
-  std::map<std::uint32_t, std::vector<Stamp>> stamps_;
-  std::vector<Stamp> none_;
+  Rows::const_iterator After(const Rows& rows, std::int64_t time_ns) const {
+    return std::upper_bound(rows.begin(), rows.end(), time_ns,
+                            [&](std::int64_t time, std::uint32_t row) { return time < events_.time_ns[row]; });
+  }
+
+  const Events& events_;
+  std::map<std::uint32_t, Rows> rows_;  // by thread
+  bool split_ = false;                  // else what the only thread does is all there is
+  Rows none_;
 };
 
 // Share of the most common signature.

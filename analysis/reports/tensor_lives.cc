@@ -10,16 +10,16 @@ namespace {
 // Blocks whose end is not known yet get it together.
 class OpenBlocks {
  public:
-  explicit OpenBlocks(std::uint64_t TensorLife::* member) : member_(member) {}
-  void Add(std::size_t block) { blocks_.push_back(block); }
+  explicit OpenBlocks(std::uint32_t TensorLife::* member) : member_(member) {}
+  void Add(std::size_t block) { blocks_.push_back(static_cast<std::uint32_t>(block)); }
   void End(std::vector<TensorLife>& lives, std::uint64_t position) {
-    for (const std::size_t block : blocks_) lives[block].*member_ = position;
+    for (const std::uint32_t block : blocks_) lives[block].*member_ = static_cast<std::uint32_t>(position);
     blocks_.clear();
   }
 
  private:
-  std::uint64_t TensorLife::* member_;
-  std::vector<std::size_t> blocks_;
+  std::uint32_t TensorLife::* member_;
+  std::vector<std::uint32_t> blocks_;
 };
 
 // The operation that a thread is at.

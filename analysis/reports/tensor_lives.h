@@ -15,9 +15,9 @@ namespace cuheap::analysis {
 
 // Positions are those of blocks.h; kNoPosition: nothing of the kind followed.
 struct TensorLife {
-  std::uint64_t operation_end = kNoPosition;  // the next operation of its thread made its first tensor
-  std::uint64_t phase_end = kNoPosition;      // the backward pass, or the optimizer's step, that made it was over
-  std::uint64_t next_backward = kNoPosition;  // a backward pass of its device made a tensor after it
+  std::uint32_t operation_end = kNoPosition;  // the next operation of its thread made its first tensor
+  std::uint32_t phase_end = kNoPosition;      // the backward pass, or the optimizer's step, that made it was over
+  std::uint32_t next_backward = kNoPosition;  // a backward pass of its device made a tensor after it
   bool outlived_phase = false;                // it was live when the pass, or the step, that made it was over
 };
 

@@ -5,31 +5,10 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "analysis/reports/block_changes.h"
+
 namespace cuheap::analysis {
 namespace {
-
-// A change of the live bytes.
-struct Change {
-  std::int64_t time_ns;
-  std::uint64_t at;  // position, see blocks.h
-  bool allocation;
-  const Block* block;
-};
-
-std::vector<Change> ChangesOf(const Scope& scope, const Blocks& blocks) {
-  std::vector<Change> changes;
-  for (const Block& block : blocks.program) {
-    if (!InScope(scope, block)) continue;
-    changes.push_back({block.allocated_ns, block.allocated_at, true, &block});
-    if (block.freed_at != kNoPosition) changes.push_back({block.freed_ns, block.freed_at, false, &block});
-  }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    // A block is allocated before it is freed even if both carry one time and no position.
-    return std::tuple(a.time_ns, a.at, !a.allocation, a.block->id) <
-           std::tuple(b.time_ns, b.at, !b.allocation, b.block->id);
-  });
-  return changes;
-}
 
 template <typename Share>
 void SortShares(std::vector<Share>& shares, const LineTable& lines) {
@@ -124,48 +103,48 @@ class ScopeMeter {
     totals.live_blocks = live.size();
     TakeCacheOut(scope, live, totals.live_cache);
     totals.live_by_line = ByLine(live, lines_);
-    Replay(totals, ChangesOf(scope, blocks_));
+    Replay(totals);
     return totals;
   }
 
  private:
-  void Replay(ScopeTotals& totals, const std::vector<Change>& changes) {
+  void Replay(ScopeTotals& totals) {
     std::int64_t first_ns = 0;
     if (!snapshot_.completeness.events_complete() && snapshot_.events.size() != 0)
       first_ns = snapshot_.events.time_ns.front();
     const Span span = ActiveSpan(snapshot_, blocks_);
     CurveMaker curve(span.begin_ns, span.end_ns);
     std::uint64_t bytes = 0;
-    std::size_t peak_end = 0;  // changes[0, peak_end) lead to the peak
-    for (std::size_t i = 0; i < changes.size(); ++i) {
-      const Change& change = changes[i];
-      bytes = change.allocation ? bytes + change.block->bytes : bytes - std::min(bytes, change.block->bytes);
-      curve.Add(std::max(change.time_ns, span.begin_ns), bytes);
+    ChangeTime peak;  // what changed until then led to the peak
+    const auto in_scope = [&](const Block& block) { return InScope(totals.scope, block); };
+    ForEachChange(blocks_.program, in_scope, [&](const Block& block, bool allocation) {
+      bytes = allocation ? bytes + block.bytes : bytes - std::min(bytes, block.bytes);
+      const ChangeTime time = allocation ? AllocationTime(block) : FreeTime(block);
+      curve.Add(std::max(time.first, span.begin_ns), bytes);
       if (bytes > totals.peak_bytes) {
         totals.peak_bytes = bytes;
-        totals.peak_ns = std::max<std::int64_t>(change.time_ns, 0);
-        peak_end = i + 1;
+        totals.peak_ns = std::max<std::int64_t>(time.first, 0);
+        peak = time;
       }
-    }
+    });
     totals.curve = curve.Finish(span.end_ns);
-    peak_end = CompareWithRecorder(totals, changes, peak_end, first_ns);
-    totals.peak_at = peak_end == 0 ? 0 : changes[peak_end - 1].at;
+    CompareWithRecorder(totals, peak, first_ns);
+    totals.peak_at = LastPosition(totals.scope, peak);
     // Blocks without a slot are not in the recorder's counter either: the peak was at least this.
     if (totals.basis == PeakBasis::kExact && snapshot_.completeness.live_dropped != 0)
       totals.basis = PeakBasis::kPartial;
-    if (totals.basis != PeakBasis::kOutsideWindow) Compose(totals, changes, peak_end);
+    if (totals.basis != PeakBasis::kOutsideWindow && totals.peak_bytes != 0) Compose(totals, peak);
   }
 
   // The recorder keeps every device's peak exactly, whatever became of the events (but see live_dropped).
-  std::size_t CompareWithRecorder(ScopeTotals& totals, const std::vector<Change>& changes, std::size_t peak_end,
-                                  std::int64_t first_ns) {
+  void CompareWithRecorder(ScopeTotals& totals, ChangeTime& peak, std::int64_t first_ns) {
     const Device* device = nullptr;
     for (const Device& candidate : snapshot_.devices) {
       if (!totals.scope.host && candidate.ordinal == totals.scope.device) device = &candidate;
     }
     if (device == nullptr) {
       if (!snapshot_.completeness.events_complete()) totals.basis = PeakBasis::kPartial;
-      return peak_end;
+      return;
     }
     totals.name = device->name;
     if (!totals.scope.tensors) totals.capacity_bytes = device->total_bytes;
@@ -174,15 +153,23 @@ class ScopeMeter {
     if (peak_bytes <= totals.peak_bytes) {
       // Held when the events that were kept begin: since when, the recorder knows.
       if (peak_bytes == totals.peak_bytes && totals.peak_ns < first_ns) totals.peak_ns = peak_ns;
-      return peak_end;
+      return;
     }
     totals.peak_bytes = peak_bytes;
     totals.peak_ns = peak_ns;
     totals.basis = peak_ns < first_ns ? PeakBasis::kOutsideWindow : PeakBasis::kPartial;
-    const auto after =
-        std::upper_bound(changes.begin(), changes.end(), peak_ns,
-                         [](std::int64_t time_ns, const Change& change) { return time_ns < change.time_ns; });
-    return static_cast<std::size_t>(after - changes.begin());
+    peak = {peak_ns, kNoPosition};
+  }
+
+  // Of the last change in the scope until then; 0 if there was none.
+  std::uint64_t LastPosition(const Scope& scope, const ChangeTime& until) const {
+    std::uint64_t last = 0;
+    for (const Block& block : blocks_.program) {
+      if (!InScope(scope, block)) continue;
+      if (AllocationTime(block) <= until) last = std::max<std::uint64_t>(last, block.allocated_at);
+      if (block.freed_at != kNoPosition && FreeTime(block) <= until) last = std::max<std::uint64_t>(last, block.freed_at);
+    }
+    return last;
   }
 
   // The lines that happened to make a cache grow say little where every tensor's line is known.
@@ -195,17 +182,11 @@ class ScopeMeter {
     });
   }
 
-  void Compose(ScopeTotals& totals, const std::vector<Change>& changes, std::size_t end) {
-    std::unordered_map<const Block*, bool> held;
-    for (std::size_t i = 0; i < end; ++i) {
-      if (changes[i].allocation)
-        held.emplace(changes[i].block, true);
-      else
-        held.erase(changes[i].block);
-    }
+  void Compose(ScopeTotals& totals, const ChangeTime& peak) {
     std::vector<const Block*> blocks;
     for (const Block& block : blocks_.program) {
-      if (held.contains(&block)) blocks.push_back(&block);
+      const bool freed = block.freed_at != kNoPosition && FreeTime(block) <= peak;
+      if (InScope(totals.scope, block) && AllocationTime(block) <= peak && !freed) blocks.push_back(&block);
     }
     totals.peak_blocks = blocks.size();
     TakeCacheOut(totals.scope, blocks, totals.peak_cache);

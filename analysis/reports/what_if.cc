@@ -12,8 +12,8 @@ WhatIf::WhatIf(const Blocks& blocks, const Categories& categories, const Scope& 
   for (const Block& block : blocks.program) {
     if (!InScope(scope, block)) continue;
     in_scope_.push_back(&block);
-    end_ = std::max(end_, block.allocated_at + 1);
-    if (block.freed_at != kNoPosition) end_ = std::max(end_, block.freed_at + 1);
+    end_ = std::max<std::uint64_t>(end_, block.allocated_at + 1);
+    if (block.freed_at != kNoPosition) end_ = std::max<std::uint64_t>(end_, block.freed_at + 1);
   }
   std::stable_sort(in_scope_.begin(), in_scope_.end(),
                    [](const Block* a, const Block* b) { return a->allocated_at < b->allocated_at; });

@@ -146,7 +146,87 @@ TEST(JsonReaderTest, ATextThatEndsSaysSo) {
   EXPECT_EQ(in.problem(), "the file is empty");
 }
 
+// Reads an array of integers whole, which takes short cuts, and element by element, which takes none.
+template <typename Integer>
+void ExpectSameArray(const std::string& text, std::size_t piece) {
+  Pieces whole_source(text, piece), single_source(text, piece);
+  JsonReader whole(whole_source), single(single_source);
+  std::vector<Integer> at_once, one_by_one;
+  const bool read = whole.ReadArray(at_once, 100'000);
+  bool also = single.EnterArray();
+  while (also && single.NextElement()) {
+    Integer value{};
+    also = single.Read(value);
+    if (also) one_by_one.push_back(value);
+  }
+  EXPECT_EQ(read, also && single.ok()) << text.substr(0, 200);
+  EXPECT_EQ(at_once, one_by_one) << text.substr(0, 200);
+  EXPECT_EQ(whole.problem(), single.problem());
+  EXPECT_EQ(whole.place(), single.place());
+}
+
+TEST(JsonReaderTest, ArraysReadWholeAreReadAsTheirElementsAre) {
+  const std::vector<std::string> odd = {"18446744073709551615",
+                                        "18446744073709551616",
+                                        "9223372036854775807",
+                                        "9223372036854775808",
+                                        "9999999999999999999",
+                                        "10000000000000000000",
+                                        "-1",
+                                        "-9223372036854775808",
+                                        "255",
+                                        "256",
+                                        "01",
+                                        "00",
+                                        "",
+                                        " 7",
+                                        "7 ",
+                                        "7\n",
+                                        "1.0",
+                                        "1e2",
+                                        "x",
+                                        "\"1\"",
+                                        "1]",
+                                        "[1]",
+                                        "7,,7",
+                                        "0000000000000000000000001"};
+  for (const std::string& element : odd) {
+    for (const std::size_t before : {0, 1, 3, 30}) {
+      for (const std::size_t piece : {1, 7, 64, 4096}) {
+        std::string text = "[";
+        for (std::size_t i = 0; i < before; ++i) text += std::to_string(i * i) + ",";
+        text += element;
+        for (std::size_t i = 0; i < 20; ++i) text += "," + std::to_string(i);
+        for (const char* end : {"]", ",]", "", "}", "]]"}) {
+          ExpectSameArray<std::uint64_t>(text + end, piece);
+          ExpectSameArray<std::int64_t>(text + end, piece);
+          ExpectSameArray<std::uint8_t>(text + end, piece);
+        }
+      }
+    }
+  }
+}
+
+TEST(JsonReaderTest, LongArraysAreReadExactly) {
+  std::string text = "[";
+  std::vector<std::uint64_t> values;
+  for (std::uint64_t i = 0, value = 1; i < 50'000; ++i, value = value * 6364136223846793005u + 1) {
+    values.push_back(value >> (i % 64));
+    text += (i == 0 ? "" : ",") + std::to_string(values.back());
+  }
+  text += "]";
+  Pieces source(text, 65536);
+  JsonReader in(source);
+  std::vector<std::uint64_t> read;
+  ASSERT_TRUE(in.ReadArray(read, values.size())) << in.problem();
+  EXPECT_EQ(read, values);
+}
+
 TEST(JsonReaderTest, DepthAndLengthsAreBounded) {
+  EXPECT_TRUE(Accepts(std::string(1 << 20, ' ') + "1 ", 4096));
+  EXPECT_FALSE(Accepts(std::string((1 << 20) + 1, ' ') + "1", 4096));
+  EXPECT_TRUE(Accepts(std::string(4096, '1')));
+  EXPECT_FALSE(Accepts(std::string(4097, '1')));
   EXPECT_TRUE(Accepts(std::string(100, '[') + std::string(100, ']')));
   EXPECT_FALSE(Accepts(std::string(1'000'000, '['), 4096));
   EXPECT_FALSE(Accepts("\"" + std::string(20 << 20, 'x') + "\"", 65536));

@@ -127,12 +127,15 @@ TEST_F(SnapshotIoTest, TablesLargerThanEveryBufferComeBack) {
   Snapshot snapshot = DistinctSnapshot();
   const Events once = snapshot.events;
   for (int i = 1; i < 5000; ++i) {
-    const auto append = [](auto& column, const auto& more) { column.insert(column.end(), more.begin(), more.end()); };
+    const auto append = [](auto& column, const auto& more) {
+      for (const auto value : more) column.push_back(value);
+    };
     Events& e = snapshot.events;
     append(e.type, once.type), append(e.id, once.id), append(e.address, once.address), append(e.bytes, once.bytes);
     append(e.stream, once.stream), append(e.stack, once.stack), append(e.thread, once.thread);
     append(e.device, once.device), append(e.kind, once.kind), append(e.flags, once.flags);
-    append(e.result, once.result), e.time_ns.resize(e.type.size(), 1'000'000 + i);
+    append(e.result, once.result);
+    while (e.time_ns.size() < e.type.size()) e.time_ns.push_back(1'000'000 + i);
   }
   snapshot.strings.push_back(std::string(3 << 20, 'q'));
   for (const char* name : {"a.json", "a.json.zst"}) {

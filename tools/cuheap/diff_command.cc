@@ -16,13 +16,17 @@
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/diff_ranks.h"
 #include "tools/cuheap/message.h"
+#include "tools/cuheap/progress.h"
 #include "tools/cuheap/standard_output.h"
 
 namespace cuheap::tools {
 namespace {
 
 std::optional<analysis::Snapshot> Load(const std::string& path) {
-  absl::StatusOr<analysis::Snapshot> snapshot = analysis::LoadSnapshot(path == "-" ? "/dev/stdin" : path);
+  Progress progress(path);
+  absl::StatusOr<analysis::Snapshot> snapshot = analysis::LoadSnapshot(
+      path == "-" ? "/dev/stdin" : path, [&](std::uint64_t read, std::uint64_t all) { progress.Read(read, all); });
+  progress.Clear();
   if (snapshot.ok()) return *std::move(snapshot);
   Say(std::string(snapshot.status().message()));
   return std::nullopt;

@@ -22,6 +22,7 @@
 #include "tools/cuheap/filter_sink.h"
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/parquet_export.h"
+#include "tools/cuheap/progress.h"
 
 namespace cuheap::tools {
 namespace {
@@ -148,8 +149,11 @@ int Export(const ExportOptions& options) {
     }
     converter = *std::move(writer);
   }
+  Progress progress(options.path);
   const absl::StatusOr<analysis::Snapshot> snapshot =
-      analysis::LoadSnapshot(options.path == "-" ? "/dev/stdin" : options.path);
+      analysis::LoadSnapshot(options.path == "-" ? "/dev/stdin" : options.path,
+                             [&](std::uint64_t read, std::uint64_t all) { progress.Read(read, all); });
+  progress.Clear();
   if (!snapshot.ok()) {
     std::string reason(snapshot.status().message());
     if (absl::IsNotFound(snapshot.status()))

@@ -11,6 +11,7 @@
 #include "analysis/snapshot_loader.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/message.h"
+#include "tools/cuheap/progress.h"
 #include "tools/cuheap/rank_files.h"
 #include "tools/cuheap/report_page.h"
 #include "tools/cuheap/standard_output.h"
@@ -50,15 +51,21 @@ int ReportFile(const ReportOptions& options) {
     }
   }
   const std::string& path = options.paths.front();
-  const absl::StatusOr<analysis::Snapshot> snapshot = analysis::LoadSnapshot(path == "-" ? "/dev/stdin" : path);
+  Progress progress(path);
+  const absl::StatusOr<analysis::Snapshot> snapshot =
+      analysis::LoadSnapshot(path == "-" ? "/dev/stdin" : path,
+                             [&](std::uint64_t read, std::uint64_t all) { progress.Read(read, all); });
   if (!snapshot.ok()) {
+    progress.Clear();
     std::string reason(snapshot.status().message());
     if (absl::IsNotFound(snapshot.status()))
       reason = path + " does not exist; cuheap run writes no snapshot for a program that makes no CUDA call";
     Say(reason);
     return kUsageError;
   }
+  progress.Phase("working out the report");
   const analysis::Report report = analysis::MakeReport(*snapshot, {options.ignore});
+  progress.Clear();
   if (options.json) return Print(analysis::RenderJson(report));
   analysis::SourceLines source(snapshot->process.working_directory, snapshot->process.start_realtime_ns);
   if (!options.html.empty()) return WritePage(report, options.source ? &source : nullptr, options);

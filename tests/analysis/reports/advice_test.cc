@@ -118,15 +118,16 @@ TEST_F(AdviceTest, OutOfMemoryByWhatWouldHaveMadeRoom) {
   snapshot_ = program_.Snapshot();
   {
     const Report report = MakeReport(snapshot_);
-    EXPECT_EQ(AdviceFor(report, report.failures.at(0)),
-              "100.0 MiB were missing for this one request, and the leaks hold 1000.0 MiB by the end: free that first.");
+    EXPECT_EQ(
+        AdviceFor(report, report.failures.at(0)),
+        "100.0 MiB were missing for this one request, and the leaks hold 1000.0 MiB by the end: free that first.");
   }
-  snapshot_.events.bytes.back() = 7905 * kMiB;
+  snapshot_.events.bytes.SetBack(7905 * kMiB);
   {
     const Report report = MakeReport(snapshot_);
     EXPECT_THAT(AdviceFor(report, report.failures.at(0)), HasSubstr("most at the peak is held by train.cc:57"));
   }
-  snapshot_.events.bytes.back() = 9000 * kMiB;
+  snapshot_.events.bytes.SetBack(9000 * kMiB);
   const Report report = MakeReport(snapshot_);
   EXPECT_THAT(AdviceFor(report, report.failures.at(0)), StartsWith("The request alone is larger than the device"));
 }

@@ -19,7 +19,7 @@ class CachedProgram : public SyntheticProgram {
   std::uint64_t PlacedBlock(std::uint64_t address, std::uint64_t bytes, AllocationKind kind, std::uint32_t stack) {
     const std::uint64_t id = Malloc(stack, bytes, kind, kPyTorch);
     Place(id, address);
-    raw().events.address.back() = address;
+    raw().events.address.SetBack(address);
     return id;
   }
   std::uint64_t Held(std::uint64_t address, std::uint64_t bytes) {
@@ -54,14 +54,14 @@ class CachedProgram : public SyntheticProgram {
   void Raw(EventType type, const LiveAllocation& row) {
     Mark();  // an event of its own, then made into this one
     analysis::Events& events = raw().events;
-    events.type.back() = type;
-    events.id.back() = row.id;
-    events.address.back() = row.address;
-    events.bytes.back() = row.bytes;
-    events.stream.back() = row.stream;
-    events.stack.back() = row.stack;
-    events.kind.back() = row.kind;
-    events.flags.back() = kPyTorch;
+    events.type.SetBack(type);
+    events.id.SetBack(row.id);
+    events.address.SetBack(row.address);
+    events.bytes.SetBack(row.bytes);
+    events.stream.SetBack(row.stream);
+    events.stack.SetBack(row.stack);
+    events.kind.SetBack(row.kind);
+    events.flags.SetBack(kPyTorch);
   }
   std::uint32_t make_, keep_;
 };

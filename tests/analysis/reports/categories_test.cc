@@ -38,7 +38,7 @@ class CategoriesTest : public LeakFixture {
     return program_.AddPythonFrame("/v/lib/python3.11/site-packages" + file, 100, function);
   }
   // In thread 2, from now on: ids of threads are those of the snapshot.
-  void LastEventIn(std::uint32_t thread) { program_.raw().events.thread.back() = thread; }
+  void LastEventIn(std::uint32_t thread) { program_.raw().events.thread.SetBack(thread); }
 
   SyntheticTraining training_{program_};
   std::uint32_t to_ = training_.Stack(
@@ -75,7 +75,7 @@ TEST_F(CategoriesTest, GradientsThatAreFreedBeforeTheNextAllocationAreToldByTheT
     LastEventIn(2);
     program_.Free(training_.Tensor(training_.Backward("TBackward0"), kMiB));
     LastEventIn(2);
-    program_.raw().events.thread[program_.raw().events.size() - 2] = 2;
+    program_.raw().events.thread.Set(program_.raw().events.size() - 2, 2);
     program_.Free(gradient);  // by the program's thread
     training_.Temporary(training_.Forward("linear", 20, 41), kMiB);
   }

@@ -25,8 +25,8 @@ Snapshot Timed(std::int64_t duration_ms = 100) {
   program.Free(program.Malloc(a, 1 << 20));
   const auto slow = [&](std::uint32_t stack, DriverCall call, std::uint64_t ns) {
     program.Bare(EventType::kDriverCall, stack);
-    program.raw().events.address.back() = static_cast<std::uint64_t>(call);
-    program.raw().events.bytes.back() = ns;
+    program.raw().events.address.SetBack(static_cast<std::uint64_t>(call));
+    program.raw().events.bytes.SetBack(ns);
   };
   slow(a, DriverCall::kFreeWait, 5'000'000);
   slow(b, DriverCall::kFreeWait, 8'000'000);

@@ -43,7 +43,7 @@ std::string ReportOf(double request, double total, double outside, double live, 
   program.Segment(0x100000000, bytes(live) + bytes(idle));
   const auto block = program.Malloc(program.Line("a.cc", 1, "A"), bytes(live), AllocationKind::kDevice, 1);
   program.Place(block, 0x100000000);
-  program.raw().events.address.back() = 0x100000000;
+  program.raw().events.address.SetBack(0x100000000);
   program.Fails(program.Line("a.cc", 2, "B"), bytes(request));
   const Snapshot snapshot = program.Snapshot();
   return RenderText(MakeReport(snapshot));
@@ -141,7 +141,7 @@ TEST(FindFailuresTest, RoundingInsideLiveBlocksIsNotIdle) {
   for (std::uint64_t i = 0; i < 29; ++i) {
     ids.push_back(program.Malloc(line, 700'000, AllocationKind::kDevice, 1));
     program.Place(ids.back(), kBase + i * kSlot);
-    program.raw().events.address.back() = kBase + i * kSlot;
+    program.raw().events.address.SetBack(kBase + i * kSlot);
   }
   program.Fails(line, 700'000);
   program.Free(ids[3]);

@@ -53,7 +53,7 @@ class Pooled : public SyntheticProgram {
   std::uint64_t Serve(std::uint32_t stack, std::uint64_t bytes, std::uint64_t address) {
     const std::uint64_t id = Malloc(stack, bytes, AllocationKind::kDevice, kServed);
     Place(id, address);
-    raw().events.address.back() = address;
+    raw().events.address.SetBack(address);
     return id;
   }
 };

@@ -88,7 +88,7 @@ TEST_F(LeakWindowTest, WorkersThatLeakAfterTheMainThreadsLoopAreFound) {
   }
   const std::size_t workers = program_.raw().events.size();
   for (int i = 0; i < 100; ++i) program_.Malloc(leak_, 70'000);
-  for (std::size_t i = workers; i < program_.raw().events.size(); ++i) program_.raw().events.thread[i] = 2;
+  for (std::size_t i = workers; i < program_.raw().events.size(); ++i) program_.raw().events.thread.Set(i, 2);
   const Report& report = Now();
   ASSERT_EQ(report.leak_count(), 1u);
   EXPECT_EQ(report.findings[0].blocks, 100u);
@@ -285,7 +285,7 @@ TEST_F(OverwrittenTest, WeightsFromBeforeAreNoLeak) {
   }
   EXPECT_EQ(Now().verdict, Verdict::kNoLeaks);
   // The same without steps.
-  program_.raw().events.type.assign(program_.raw().events.size(), EventType::kNone);
+  program_.raw().events.type.Transform([](std::size_t, EventType) { return EventType::kNone; });
   const Report& report = Now();
   ASSERT_NE(At(report, weights), nullptr);
   EXPECT_FALSE(Grows(At(report, weights)->shape));

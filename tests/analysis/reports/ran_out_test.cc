@@ -22,9 +22,9 @@ class RanOutTest : public LeakFixture {
     program_.Fails(stack, bytes);
     program_.Mark();  // an event of its own, then made into PyTorch's
     Events& events = program_.raw().events;
-    events.type.back() = EventType::kFrameworkOutOfMemory;
-    events.bytes.back() = bytes;
-    events.stack.back() = stack;
+    events.type.SetBack(EventType::kFrameworkOutOfMemory);
+    events.bytes.SetBack(bytes);
+    events.stack.SetBack(stack);
   }
   std::vector<std::uint64_t> Step(std::uint64_t bytes) {
     std::vector<std::uint64_t> saved = training_.ForwardPass(41);

@@ -13,7 +13,7 @@ class ReplacersTest : public testing::Test {
   const Block* Kept(std::uint64_t bytes, AllocationKind kind = AllocationKind::kTensor) {
     Block& block = Add(bytes, kind);
     block.allocated_at = ++now_;
-    kept_.insert(&block);
+    kept_.push_back(&block);
     return &block;
   }
   // Made before the record, and freed in it.
@@ -26,7 +26,7 @@ class ReplacersTest : public testing::Test {
 
   std::deque<Block> blocks_;
   std::vector<const Block*> unknown_;
-  std::unordered_set<const Block*> kept_;
+  std::vector<const Block*> kept_;
 
  private:
   Block& Add(std::uint64_t bytes, AllocationKind kind) {

@@ -189,8 +189,8 @@ TEST(ReportTextTest, NoLeaksBesideAFrameworksCacheIsNotGreen) {
 TEST(ReportTextTest, OutOfMemoryBesideAFrameworksCacheDoesNotClaimThatNothingLeaks) {
   for (const bool grows : {true, false}) {
     Snapshot snapshot = PyTorchRun(40, grows);
-    snapshot.events.type.back() = EventType::kAllocateFailed;
-    snapshot.events.result.back() = 2;
+    snapshot.events.type.SetBack(EventType::kAllocateFailed);
+    snapshot.events.result.SetBack(2);
     const Snapshot refused = snapshot;
     std::string text = RenderText(MakeReport(refused));
     text.resize(text.find("\n\n"));
@@ -277,15 +277,16 @@ TEST(ReportTextTest, ARefusedOperatorIsNamedOnceAndTheSameEverywhere) {
 
 TEST(ReportTextTest, SummaryIsAFewLines) {
   const Snapshot snapshot = Everything();
-  EXPECT_EQ(RenderSummary(MakeReport(snapshot)),
-            "peak of device 0: 192.1 MiB (201,391,592 B), step 60\n"
-            "peak of the host's pinned memory: 8.0 MiB (8,388,608 B), step 1\n"
-            "out of memory: 8.8 GiB (9,437,184,000 B) refused at src/buffer.h:9  Buffer<...>::Buffer\n"
-            "2 lines leak, 60.0 MiB; worst: src/train.cc:57  Trainer::LogLoss, +768.0 KiB every step; "
-            "58.6 KiB (60,000 B) piled up, freed only at the end\n"
-            "incomplete: 3 stacks could not be taken: that memory is charged to \"(no stack)\".\n"
-            "not observed: Calls of cuMemAllocAsync may not have been observed: a look-up of that name gave an address that "
-            "is none of the driver's exports.");
+  EXPECT_EQ(
+      RenderSummary(MakeReport(snapshot)),
+      "peak of device 0: 192.1 MiB (201,391,592 B), step 60\n"
+      "peak of the host's pinned memory: 8.0 MiB (8,388,608 B), step 1\n"
+      "out of memory: 8.8 GiB (9,437,184,000 B) refused at src/buffer.h:9  Buffer<...>::Buffer\n"
+      "2 lines leak, 60.0 MiB; worst: src/train.cc:57  Trainer::LogLoss, +768.0 KiB every step; "
+      "58.6 KiB (60,000 B) piled up, freed only at the end\n"
+      "incomplete: 3 stacks could not be taken: that memory is charged to \"(no stack)\".\n"
+      "not observed: Calls of cuMemAllocAsync may not have been observed: a look-up of that name gave an address that "
+      "is none of the driver's exports.");
 }
 
 TEST(ReportJsonTest, HoldsTheFactsOfTheText) {

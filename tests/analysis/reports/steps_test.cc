@@ -159,7 +159,7 @@ TEST_F(StepsTest, ThreadsHaveStepsOfTheirOwn) {
     Temporary(b_);
     program_.Synchronize(0);
   }
-  for (std::size_t i = second; i < raw.events.size(); ++i) raw.events.thread[i] = 2;
+  for (std::size_t i = second; i < raw.events.size(); ++i) raw.events.thread.Set(i, 2);
   const Snapshot snapshot = program_.Snapshot();
   const StepClocks clocks = FindSteps(snapshot, JoinBlocks(snapshot), FrameworkStacks(snapshot));
   EXPECT_EQ(clocks.main.count(), 40u);

@@ -118,7 +118,7 @@ class SyntheticProgram {
     asked.kind = AllocationKind::kDevice;
     asked.device = device_;
     Event(EventType::kAllocateFailed, asked, 0);
-    snapshot_.events.result.back() = result;
+    snapshot_.events.result.SetBack(result);
   }
   void Bare(EventType type, std::uint32_t stack) {
     LiveAllocation nothing;

@@ -194,7 +194,7 @@ TEST(JoinBlocksTest, DamagedIdsAreIgnored) {
   SyntheticProgram program;
   const auto line = program.Line("a.cc", 1, "A");
   program.Free(program.Malloc(line, kMiB));
-  program.raw().events.id[1] = 999;  // a free of something unknown; the allocation's end is lost
+  program.raw().events.id.Set(1, 999);  // a free of something unknown; the allocation's end is lost
   const Snapshot snapshot = program.Snapshot();
   const Blocks blocks = JoinBlocks(snapshot);
   ASSERT_EQ(blocks.program.size(), 1u);
