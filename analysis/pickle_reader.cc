@@ -13,6 +13,12 @@ using Kind = PickleValue::Kind;
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
 constexpr std::size_t kMaxMemoGap = 1024;  // picklers number what they memoize without gaps
+// What goes on without end is no snapshot: such a file fails in its first megabytes, whatever its size. Only dicts (events,
+// blocks) are many in one list, and they have keys; PyTorch's own pickler puts all of a list on the stack at once.
+constexpr std::size_t kMaxMarks = 4096;
+constexpr std::size_t kMaxPlainValues = std::size_t{1} << 20;
+constexpr std::size_t kMaxDropped = 4096;
+constexpr std::uint64_t kMaxStringBytes = 16u << 20;
 
 PickleValue MakeInteger(Kind kind, std::int64_t value) {
   PickleValue result;
@@ -125,29 +131,61 @@ class PickleMachine {
     return value;
   }
 
-  void Push(PickleValue value) { stack_.push_back(value); }
+  void Push(PickleValue value) {
+    ++made_;
+    stack_.push_back(value);
+    if (IsPlain(value) && ++levels_.back().plain > kMaxPlainValues)
+      Fail("more than " + std::to_string(kMaxPlainValues) + " plain values in a row");
+  }
+  // Anything but a dict with keys.
+  bool IsPlain(const PickleValue& value) const {
+    if (!value.is(Kind::kDict)) return true;
+    const PickleData::Container& container = data_.containers_[static_cast<std::size_t>(value.integer)];
+    return container.elements.empty() && !container.replaced;
+  }
   void PushInteger(Kind kind, std::int64_t value) { Push(MakeInteger(kind, value)); }
 
+  void PushMark() {
+    levels_.push_back({stack_.size(), 0});
+    if (levels_.size() > kMaxMarks) Fail("the pickle's marks are nested deeper than " + std::to_string(kMaxMarks));
+  }
+
+  bool NothingMade() const { return stack_.size() <= levels_.back().begin; }
+
   PickleValue Pop() {
-    if (stack_.empty() || stack_.back().is(Kind::kMark)) {
+    if (NothingMade()) {
       Fail("the pickle takes a value that it has not made");
       return {};
     }
     PickleValue value = stack_.back();
     stack_.pop_back();
+    if (IsPlain(value)) --levels_.back().plain;
     return value;
   }
 
-  // The index behind the last mark, which is removed.
-  std::size_t PopMark() {
-    std::size_t at = stack_.size();
-    while (at > 0 && !stack_[at - 1].is(Kind::kMark)) --at;
-    if (at == 0) {
+  // The last `count` values, as what they have become.
+  PickleData::Elements Take(std::size_t count) {
+    PickleData::Elements taken(count);
+    for (std::size_t i = count; i > 0; --i) taken[i - 1] = Settled(Pop());
+    return taken;
+  }
+
+  // Everything behind the last mark, which is removed.
+  PickleData::Elements TakeToMark() {
+    if (levels_.size() == 1) {
       Fail("the pickle lacks a mark");
-      return stack_.size();
+      return {};
     }
-    stack_.erase(stack_.begin() + static_cast<std::ptrdiff_t>(at) - 1);
-    return at - 1;
+    PickleData::Elements taken(stack_.begin() + static_cast<std::ptrdiff_t>(levels_.back().begin), stack_.end());
+    stack_.resize(levels_.back().begin);
+    levels_.pop_back();
+    for (PickleValue& value : taken) value = Settled(value);
+    return taken;
+  }
+
+  // A pickler drops values only where a tuple contains itself, as in no snapshot.
+  void CountDropped() {
+    if (++dropped_ > kMaxDropped) Fail("the pickle drops more than " + std::to_string(kMaxDropped) + " of its values");
   }
 
   void PushContainer(Kind kind, PickleData::Elements elements = {}) {
@@ -157,6 +195,7 @@ class PickleMachine {
 
   // Reads in pieces: a length that the file does not have must not take memory.
   void PushString(std::uint64_t length) {
+    if (length > kMaxStringBytes) return Fail("a string longer than " + std::to_string(kMaxStringBytes) + " bytes");
     std::string text;
     while (length > 0) {
       if (position_ == end_) {
@@ -194,15 +233,9 @@ class PickleMachine {
     Push(value);
   }
 
-  void PushTuple(std::size_t count) {
-    PickleData::Elements elements(count);
-    for (std::size_t i = count; i > 0; --i) elements[i - 1] = Settled(Pop());
-    PushContainer(Kind::kList, std::move(elements));
-  }
-
   // The container on top of the stack; null after an error.
   PickleData::Container* Top(Kind kind, const char* what) {
-    if (stack_.empty() || !stack_.back().is(kind)) {
+    if (NothingMade() || !stack_.back().is(kind)) {
       Fail(std::string("the pickle puts something into what is no ") + what);
       return nullptr;
     }
@@ -214,16 +247,12 @@ class PickleMachine {
     return container;
   }
 
-  void Append(Kind kind, std::size_t from) {
-    PickleData::Elements added(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
-    stack_.resize(from);
+  void Append(Kind kind, PickleData::Elements added) {
     PickleData::Container* container = Top(kind, kind == Kind::kDict ? "dict" : "list");
     if (container == nullptr) return;
-    if (std::any_of(added.begin(), added.end(), [](const PickleValue& value) { return value.is(Kind::kMark); }))
-      return Fail("the pickle takes a value that it has not made");
     if (kind == Kind::kDict && added.size() % 2 != 0) return Fail("a dict's last key has no value");
-    for (PickleValue& value : added) value = Settled(value);
     PickleData::Elements& elements = container->elements;
+    if (kind == Kind::kDict && elements.empty() && !added.empty()) --levels_.back().plain;
     if (elements.empty())
       elements = std::move(added);
     else
@@ -249,8 +278,9 @@ class PickleMachine {
   }
 
   void Memoize(std::uint64_t index) {
-    if (stack_.empty() || stack_.back().is(Kind::kMark)) return Fail("the pickle keeps a value that it has not made");
+    if (NothingMade()) return Fail("the pickle keeps a value that it has not made");
     if (index > memo_.size() + kMaxMemoGap) return Fail("the pickle's memo has a hole");
+    if (memo_.size() > made_ + kMaxMemoGap) return Fail("the pickle keeps more values than it makes");
     if (index >= memo_.size()) memo_.resize(index + 1, MakeInteger(Kind::kMark, 0));
     memo_[index] = stack_.back();
   }
@@ -287,27 +317,19 @@ class PickleMachine {
 
   bool ExecuteContainer(unsigned char opcode) {
     switch (opcode) {
-      case '(': PushInteger(Kind::kMark, 0); return true;
-      case ']': PushContainer(Kind::kList); return true;
+      case '(': PushMark(); return true;
+      case ']': case ')': PushContainer(Kind::kList); return true;
       case '}': PushContainer(Kind::kDict); return true;
-      case ')': PushContainer(Kind::kList); return true;
-      case 0x85: PushTuple(1); return true;
-      case 0x86: PushTuple(2); return true;
-      case 0x87: PushTuple(3); return true;
-      case 't': {
-        const std::size_t from = PopMark();
-        PickleData::Elements elements(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
-        stack_.resize(from);
-        for (PickleValue& value : elements) value = Settled(value);
-        PushContainer(Kind::kList, std::move(elements));
-        return true;
-      }
-      case 'a': Append(Kind::kList, stack_.empty() ? 0 : stack_.size() - 1); return true;
-      case 'e': Append(Kind::kList, PopMark()); return true;
-      case 's': Append(Kind::kDict, stack_.size() < 2 ? 0 : stack_.size() - 2); return true;
-      case 'u': Append(Kind::kDict, PopMark()); return true;
-      case '0': Pop(); return true;
-      case '1': stack_.resize(PopMark()); return true;
+      case 0x85: PushContainer(Kind::kList, Take(1)); return true;
+      case 0x86: PushContainer(Kind::kList, Take(2)); return true;
+      case 0x87: PushContainer(Kind::kList, Take(3)); return true;
+      case 't': PushContainer(Kind::kList, TakeToMark()); return true;
+      case 'a': Append(Kind::kList, Take(1)); return true;
+      case 'e': Append(Kind::kList, TakeToMark()); return true;
+      case 's': Append(Kind::kDict, Take(2)); return true;
+      case 'u': Append(Kind::kDict, TakeToMark()); return true;
+      case '0': Pop(); CountDropped(); return true;
+      case '1': TakeToMark(); CountDropped(); return true;
       default: return false;
     }
   }
@@ -330,7 +352,13 @@ class PickleMachine {
   std::unique_ptr<char[]> buffer_;
   std::size_t position_ = 0, end_ = 0;
   std::uint64_t base_ = 0;  // offset of buffer_[0] in the file
+  // What was made since a mark: where it begins on the stack, and how many values are no dicts.
+  struct Level {
+    std::size_t begin, plain;
+  };
+  std::vector<Level> levels_ = {{0, 0}};
   std::vector<PickleValue> stack_, memo_;
+  std::size_t made_ = 0, dropped_ = 0;
   PickleProblem problem_;
 };
 

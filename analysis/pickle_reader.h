@@ -19,7 +19,7 @@ namespace cuheap::analysis {
 
 struct PickleValue {
   enum class Kind : std::uint8_t {
-    kMark,  // only on the machine's stack
+    kMark,  // never in what was read: a place of the memo that holds nothing
     kNone,
     kBool,
     kInt,     // `integer`

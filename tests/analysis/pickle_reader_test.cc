@@ -117,7 +117,9 @@ TEST(PickleReaderTest, DamagedFiles) {
   EXPECT_THAT(Problem("\x80\x06."), HasSubstr("protocol 6"));
   EXPECT_THAT(Problem("\x80\x02."), HasSubstr("not made"));
   EXPECT_THAT(Problem("\x80\x02u."), HasSubstr("mark"));
-  EXPECT_THAT(Problem("\x80\x02(a."), HasSubstr("no list"));
+  EXPECT_THAT(Problem("\x80\x02(a."), HasSubstr("not made"));
+  EXPECT_THAT(Problem("\x80\x02](N0."), HasSubstr("not made"));  // the root lies below an open mark
+  EXPECT_THAT(Problem("\x80\x02](Na."), HasSubstr("no list"));   // and so does the list
   EXPECT_THAT(Problem("\x80\x02K\x01K\x02\x61."), HasSubstr("no list"));
   EXPECT_THAT(Problem("\x80\x02}(K\x01u."), HasSubstr("no value"));
   EXPECT_THAT(Problem("\x80\x02h\x05."), HasSubstr("did not keep"));
@@ -126,6 +128,33 @@ TEST(PickleReaderTest, DamagedFiles) {
   const Result cut = Read("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fshort");
   EXPECT_TRUE(cut.problem.cut_off);
   EXPECT_EQ(cut.problem.place, "byte 16");
+}
+
+// Whatever goes on for ever fails after some megabytes; each of these made a reader ask for memory without end.
+TEST(PickleReaderTest, WhatHasNoEndIsRefused) {
+  const auto endless = [](const std::string& piece) {
+    std::string text = "\x80\x02";
+    while (text.size() < 12u << 20) text += piece;
+    return Problem(text);
+  };
+  EXPECT_THAT(endless("("), HasSubstr("marks"));
+  EXPECT_THAT(endless("K\x01"), HasSubstr("plain values"));
+  EXPECT_THAT(endless("}"), HasSubstr("plain values"));
+  EXPECT_THAT(endless("]\x94"), HasSubstr("plain values"));
+  EXPECT_THAT(endless("}K\x01K\x02s0"), HasSubstr("drops"));
+  EXPECT_THAT(endless("(N1"), HasSubstr("drops"));
+  EXPECT_THAT(Problem("\x80\x02N" + std::string(12u << 20, '\x94')), HasSubstr("keeps more"));
+  EXPECT_THAT(Problem("\x80\x02X\xff\xff\xff\x7f"), HasSubstr("a string longer"));
+}
+
+// PyTorch's own pickler writes a list of all its dicts in one go.
+TEST(PickleReaderTest, MillionsOfDictsInOneListAreRead) {
+  constexpr std::size_t kDicts = (std::size_t{1} << 20) + 10;
+  std::string text = "\x80\x02](";
+  for (std::size_t i = 0; i < kDicts; ++i) text += "}(X\x01\0\0\0nK\x07u"s;
+  const Result result = Read(text + "e.");
+  EXPECT_EQ(result.problem.text, "");
+  EXPECT_EQ(result.data.Of(result.root).size(), kDicts);
 }
 
 }  // namespace
