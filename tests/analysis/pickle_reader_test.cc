@@ -125,7 +125,7 @@ TEST(PickleReaderTest, DamagedFiles) {
   EXPECT_THAT(Problem("\x80\x02h\x05."), HasSubstr("did not keep"));
   EXPECT_THAT(Problem("\x80\x02Nr\xff\xff\xff\x7f."), HasSubstr("hole"));
   EXPECT_THAT(Problem("\x80\x02\x55\x01x."), HasSubstr("not plain data"));
-  const Result cut = Read("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fshort");
+  const Result cut = Read("\x80\x04\x8d\xff\xff\xff\0\0\0\0\0short"s);
   EXPECT_TRUE(cut.problem.cut_off);
   EXPECT_EQ(cut.problem.place, "byte 16");
 }

@@ -45,9 +45,9 @@ ENDLESS = {
     "zstd that is none": (b"\x28\xb5\x2f\xfd", b"\xff", "damaged"),
     "a pickle": (b"\x80\x02", b"\0", "pickle opcode"),
     "a pickle of marks": (b"\x80\x02", b"(", "pickle"),
-    "a pickle of numbers": (b"\x80\x02", b"K\x01", "pickle"),
-    "a pickle's text": (b"\x80\x02X\xff\xff\xff\x7f", b"a", "pickle"),
-    "a pickle's long": (b"\x80\x02\x8b\xff\xff\xff\x7f", b"a", "pickle"),
+    "a pickle of numbers": (b"\x80\x02", b"K\x01", "plain values"),
+    "a pickle's text": (b"\x80\x02X\xff\xff\xff\x7f", b"a", "a string longer"),
+    "a pickle's long": (b"\x80\x02\x8b\xff\xff\xff\x7f", b"a", "64 bits"),
 }
 
 
