@@ -75,7 +75,7 @@ class EventCollector {
     std::iota(order.begin(), order.end(), 0u);
     if (std::is_sorted(order.begin(), order.end(), earlier)) return;
     std::sort(order.begin(), order.end(), earlier);
-    places_ = {};
+    places_ = std::vector<Place>();
     const auto permute = [&](auto& column) {
       std::remove_reference_t<decltype(column)> sorted;
       for (const std::uint32_t i : order) sorted.push_back(column[i]);

@@ -30,7 +30,8 @@ PickleValue MakeInteger(Kind kind, std::int64_t value) {
 
 const PickleData::Elements& PickleData::Of(const PickleValue& value) const {
   if (!value.is(Kind::kList) && !value.is(Kind::kDict)) return none_;
-  return containers_[static_cast<std::size_t>(value.integer)].elements;
+  const Container& container = containers_[static_cast<std::size_t>(value.integer)];
+  return container.elements == nullptr ? none_ : *container.elements;
 }
 
 std::string_view PickleData::Text(const PickleValue& value) const {
@@ -45,7 +46,7 @@ PickleValue PickleData::Find(const PickleValue& dict, std::string_view key) cons
     if (elements[i].is(Kind::kString) && Text(elements[i]) == key) {
       const PickleValue& value = elements[i + 1];
       // What was replaced after it was put here.
-      if (value.is(Kind::kDict) && containers_[static_cast<std::size_t>(value.integer)].replaced)
+      if (value.is(Kind::kDict) && containers_[static_cast<std::size_t>(value.integer)].replaced())
         return MakeInteger(Kind::kRecord, containers_[static_cast<std::size_t>(value.integer)].record);
       return value;
     }
@@ -141,7 +142,7 @@ class PickleMachine {
   bool IsPlain(const PickleValue& value) const {
     if (!value.is(Kind::kDict)) return true;
     const PickleData::Container& container = data_.containers_[static_cast<std::size_t>(value.integer)];
-    return container.elements.empty() && !container.replaced;
+    return container.elements == nullptr && !container.replaced();
   }
   void PushInteger(Kind kind, std::int64_t value) { Push(MakeInteger(kind, value)); }
 
@@ -177,7 +178,7 @@ class PickleMachine {
       return {};
     }
     PickleData::Elements taken(stack_.begin() + static_cast<std::ptrdiff_t>(levels_.back().begin), stack_.end());
-    stack_.resize(levels_.back().begin);
+    stack_.erase(stack_.begin() + static_cast<std::ptrdiff_t>(levels_.back().begin), stack_.end());
     levels_.pop_back();
     for (PickleValue& value : taken) value = Settled(value);
     return taken;
@@ -189,7 +190,8 @@ class PickleMachine {
   }
 
   void PushContainer(Kind kind, PickleData::Elements elements = {}) {
-    data_.containers_.push_back({std::move(elements)});
+    PickleData::Container& container = data_.containers_.emplace_back();
+    if (!elements.empty()) container.elements = std::make_unique<PickleData::Elements>(std::move(elements));
     PushInteger(kind, static_cast<std::int64_t>(data_.containers_.size() - 1));
   }
 
@@ -240,7 +242,7 @@ class PickleMachine {
       return nullptr;
     }
     PickleData::Container* container = &data_.containers_[static_cast<std::size_t>(stack_.back().integer)];
-    if (container->replaced) {
+    if (container->replaced()) {
       Fail("a dict is filled in two goes");
       return nullptr;
     }
@@ -251,12 +253,13 @@ class PickleMachine {
     PickleData::Container* container = Top(kind, kind == Kind::kDict ? "dict" : "list");
     if (container == nullptr) return;
     if (kind == Kind::kDict && added.size() % 2 != 0) return Fail("a dict's last key has no value");
-    PickleData::Elements& elements = container->elements;
-    if (kind == Kind::kDict && elements.empty() && !added.empty()) --levels_.back().plain;
-    if (elements.empty())
-      elements = std::move(added);
-    else
-      elements.insert(elements.end(), added.begin(), added.end());
+    if (added.empty()) return;
+    if (container->elements == nullptr) {
+      if (kind == Kind::kDict) --levels_.back().plain;
+      container->elements = std::make_unique<PickleData::Elements>(std::move(added));
+    } else {
+      container->elements->insert(container->elements->end(), added.begin(), added.end());
+    }
     if (kind == Kind::kDict) Visit();
   }
 
@@ -265,8 +268,7 @@ class PickleMachine {
     const std::optional<std::int64_t> record = visitor_.Filled(data_, dict);
     if (!record) return;
     PickleData::Container& container = data_.containers_[static_cast<std::size_t>(dict.integer)];
-    container.elements = {};
-    container.replaced = true;
+    container.elements = nullptr;
     container.record = *record;
   }
 
@@ -274,7 +276,7 @@ class PickleMachine {
   PickleValue Settled(PickleValue value) const {
     if (!value.is(Kind::kDict)) return value;
     const PickleData::Container& container = data_.containers_[static_cast<std::size_t>(value.integer)];
-    return container.replaced ? MakeInteger(Kind::kRecord, container.record) : value;
+    return container.replaced() ? MakeInteger(Kind::kRecord, container.record) : value;
   }
 
   void Memoize(std::uint64_t index) {
@@ -357,7 +359,8 @@ class PickleMachine {
     std::size_t begin, plain;
   };
   std::vector<Level> levels_ = {{0, 0}};
-  std::vector<PickleValue> stack_, memo_;
+  std::deque<PickleValue> stack_;  // of millions: growing copies none
+  std::vector<PickleValue> memo_;
   std::size_t made_ = 0, dropped_ = 0;
   PickleProblem problem_;
 };

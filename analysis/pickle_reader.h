@@ -1,5 +1,5 @@
-// Reads pickles of plain data (numbers, strings, lists, tuples, dicts) without running any code in them: opcodes that name
-// or build Python objects are errors. Protocols 2 to 5; format: CPython, Lib/pickletools.py, "opcodes".
+// Reads pickles of plain data (numbers, strings, lists, tuples, dicts) without running any code in them: opcodes that
+// name or build Python objects are errors. Protocols 2 to 5; format: CPython, Lib/pickletools.py, "opcodes".
 //
 // A snapshot of PyTorch has millions of small dicts that share their stacks through the memo. So that they need not all
 // be kept, a visitor sees each dict when it is filled, and may put a number of its own in its place.
@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,21 +57,23 @@ class PickleData {
 
  private:
   friend class PickleMachine;
+  static constexpr std::int64_t kNotReplaced = -1;
+  // There are millions, most of them replaced: small, and without elements then.
   struct Container {
-    Elements elements;
-    bool replaced = false;
-    std::int64_t record = 0;
+    std::unique_ptr<Elements> elements;  // null: none
+    std::int64_t record = kNotReplaced;  // the number that a visitor put in its place
+    bool replaced() const { return record != kNotReplaced; }
   };
   std::vector<std::string> strings_;
-  std::vector<Container> containers_;
+  std::deque<Container> containers_;  // millions: growing copies none
   Elements none_;
 };
 
 class PickleVisitor {
  public:
   virtual ~PickleVisitor() = default;
-  // A dict was filled. Returns the number that stands for it from now on (its elements are dropped), or nothing: keep it.
-  // It stays the same object: whoever shares it shares the number.
+  // A dict was filled. Returns the number (0 or more) that stands for it from now on (its elements are dropped), or
+  // nothing: keep it. It stays the same object: whoever shares it shares the number.
   virtual std::optional<std::int64_t> Filled(const PickleData& data, const PickleValue& dict) = 0;
 };
 
@@ -80,8 +84,8 @@ struct PickleProblem {
 };
 
 // Reads one pickle; what follows its end is left alone, as Python does. `root` is its value.
-// Memory: proportional to the file at most (about 50 times, for a file of nothing but empty lists), less what the visitor
-// replaces. Stops at the first error; a file that is no pickle fails at its first bytes.
+// Memory: proportional to the file at most (about 50 times, for a file of nothing but empty lists), less what the
+// visitor replaces. Stops at the first error; a file that is no pickle fails at its first bytes.
 PickleProblem ReadPickle(TextSource& source, PickleVisitor& visitor, PickleData& data, PickleValue& root);
 
 }  // namespace cuheap::analysis

@@ -81,6 +81,7 @@ class DeviceModel {
       return event.action == TorchAction::kFreeRequested;
     });
     free_action_ = requested ? TorchAction::kFreeRequested : TorchAction::kFreeCompleted;
+    rows_.reserve(events_.size());
     for (const TorchEvent& event : events_) Apply(event);
     Device totals;
     totals.ordinal = device_;
@@ -379,7 +380,10 @@ void MakeTorchModel(const TorchTrace& trace, Snapshot& snapshot) {
     const std::vector<TorchEvent>& events = device < trace.devices.size() ? trace.devices[device] : none;
     DeviceModel model(device, list, events, start_us, next_id, odd);
     model.Make(snapshot);
-    rows.insert(rows.end(), model.rows().begin(), model.rows().end());
+    if (rows.empty())
+      rows = std::move(model.rows());
+    else
+      rows.insert(rows.end(), model.rows().begin(), model.rows().end());
   }
   if (last_us - start_us <= kMaxUs) AddMarks(trace.step_ends_us, start_us, last_us, rows);
   if (segments.size() > 1 || !trace.step_ends_us.empty()) {

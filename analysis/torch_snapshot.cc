@@ -1,5 +1,7 @@
 #include "analysis/torch_snapshot.h"
 
+#include <memory>
+
 #include "analysis/file_error.h"
 #include "analysis/pickle_reader.h"
 #include "analysis/torch_model.h"
@@ -10,15 +12,16 @@ namespace cuheap::analysis {
 absl::StatusOr<Snapshot> LoadTorchSnapshot(TextSource& source, const std::string& name) {
   Snapshot snapshot;
   TorchTrace trace(snapshot);
-  PickleData data;
+  auto data = std::make_unique<PickleData>();
   PickleValue root;
-  const PickleProblem problem = ReadPickle(source, trace, data, root);
+  const PickleProblem problem = ReadPickle(source, trace, *data, root);
   if (!problem.text.empty()) {
     return FileError(absl::StatusCode::kInvalidArgument, name, problem.place, problem.text,
                      problem.cut_off ? "write or copy the snapshot again; it has to be complete"
                                      : "give a snapshot as torch.cuda.memory._dump_snapshot() writes it");
   }
-  const std::string foreign = trace.Take(data, root);
+  const std::string foreign = trace.Take(*data, root);
+  data.reset();
   if (!foreign.empty()) {
     return FileError(absl::StatusCode::kInvalidArgument, name, "",
                      "the pickle is no memory snapshot of PyTorch: " + foreign,

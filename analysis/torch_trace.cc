@@ -51,24 +51,45 @@ std::uint64_t UnsignedOr0(const PickleValue& value) { return PickleData::Unsigne
 TorchTrace::TorchTrace(Snapshot& snapshot)
     : snapshot_(snapshot), strings_(snapshot.strings), frames_(snapshot.frames), stacks_(snapshot.stacks) {}
 
+// What a key is, asked of each string once: the events share theirs.
+TorchTrace::Key TorchTrace::KeyOf(const PickleData& data, const PickleValue& value) {
+  constexpr std::array<std::pair<std::string_view, Key>, kKeys> kWords{{
+      {"action", kAction},
+      {"filename", kFilename},
+      {"name", kName},
+      {"addr", kAddress},
+      {"device_free", kDeviceFree},
+      {"size", kSize},
+      {"stream", kStream},
+      {"time_us", kTime},
+      {"frames", kFrames},
+  }};
+  if (!value.is(Kind::kString)) return kOther;
+  const auto index = static_cast<std::size_t>(value.integer);
+  if (index >= keys_.size()) keys_.resize(index + 1, kNotAsked);
+  if (keys_[index] != kNotAsked) return keys_[index];
+  const std::string_view text = data.Text(value);
+  const auto* known = std::find_if(kWords.begin(), kWords.end(), [&](const auto& word) { return word.first == text; });
+  return keys_[index] = known == kWords.end() ? kOther : known->second;
+}
+
 std::optional<std::int64_t> TorchTrace::Filled(const PickleData& data, const PickleValue& dict) {
   const PickleData::Elements& elements = data.Of(dict);
-  bool action = false, filename = false, name = false;
+  std::array<const PickleValue*, kKeys> values{};
   for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
-    const std::string_view key = data.Text(elements[i]);
-    action = action || key == "action";
-    filename = filename || key == "filename";
-    name = name || key == "name";
+    const Key key = KeyOf(data, elements[i]);
+    if (key < kKeys && values[key] == nullptr) values[key] = &elements[i + 1];
   }
-  if (filename && name) return FrameOf(data, dict);
-  if (!action) return std::nullopt;
+  if (values[kFilename] != nullptr && values[kName] != nullptr) return FrameOf(data, dict);
+  if (values[kAction] == nullptr) return std::nullopt;
+  const auto number = [&](Key key) { return values[key] == nullptr ? 0 : UnsignedOr0(*values[key]); };
   TorchEvent event;
-  event.action = ActionOf(data.Text(data.Find(dict, "action")));
-  event.address = UnsignedOr0(data.Find(dict, event.action == TorchAction::kOutOfMemory ? "device_free" : "addr"));
-  event.bytes = UnsignedOr0(data.Find(dict, "size"));
-  event.stream = UnsignedOr0(data.Find(dict, "stream"));
-  event.time_us = PickleData::Signed(data.Find(dict, "time_us")).value_or(0);
-  event.stack = StackOf(data, data.Find(dict, "frames"));
+  event.action = ActionOf(data.Text(*values[kAction]));
+  event.address = number(event.action == TorchAction::kOutOfMemory ? kDeviceFree : kAddress);
+  event.bytes = number(kSize);
+  event.stream = number(kStream);
+  if (values[kTime] != nullptr) event.time_us = PickleData::Signed(*values[kTime]).value_or(0);
+  if (values[kFrames] != nullptr) event.stack = StackOf(data, *values[kFrames]);
   events_.push_back(event);
   return kEventRecord | static_cast<std::int64_t>(events_.size() - 1);
 }
@@ -201,14 +222,21 @@ std::string TorchTrace::Take(const PickleData& data, const PickleValue& root) {
   std::sort(segments.begin(), segments.end(), [](const TorchSegment& a, const TorchSegment& b) {
     return std::tie(a.device, a.address) < std::tie(b.device, b.address);
   });
+  std::size_t taken = 0;  // events that were dropped from the front of events_: there are millions, in order
   for (const PickleValue& trace : data.Of(data.Find(root, "device_traces"))) {
     std::vector<TorchEvent>& events = devices.emplace_back();
+    events.reserve(data.Of(trace).size());
     for (const PickleValue& event : data.Of(trace)) {
       if (!event.is(Kind::kRecord) || event.integer < kEventRecord) return "an event lacks its action";
-      events.push_back(events_[static_cast<std::size_t>(event.integer - kEventRecord)]);
+      const auto index = static_cast<std::size_t>(event.integer - kEventRecord);
+      if (index < taken) return "an event is listed twice";
+      events.push_back(events_[index - taken]);
+      if (index == taken) events_.pop_front(), ++taken;
       if (events.back().action == TorchAction::kUnknown) ++unknown_actions;
     }
   }
+  events_.clear();
+  events_.shrink_to_fit();
   TakeAnnotations(data, data.Find(root, "external_annotations"));
   for (const PickleValue& trace : data.Of(data.Find(root, "host_traces"))) host_events += data.Of(trace).size();
   const PickleValue settings = data.Find(root, "allocator_settings");

@@ -3,6 +3,7 @@
 #define CUHEAP_ANALYSIS_TORCH_TRACE_H_
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,22 @@ class TorchTrace final : public PickleVisitor {
   std::uint64_t unknown_actions = 0, blocks_left_out = 0, host_events = 0;
 
  private:
+  // Keys of the dicts that become records.
+  enum Key : std::uint8_t {
+    kAction,
+    kFilename,
+    kName,
+    kAddress,
+    kDeviceFree,
+    kSize,
+    kStream,
+    kTime,
+    kFrames,
+    kKeys,  // how many
+    kOther,
+    kNotAsked,
+  };
+  Key KeyOf(const PickleData& data, const PickleValue& value);
   std::int64_t FrameOf(const PickleData& data, const PickleValue& dict);
   std::uint32_t StackOf(const PickleData& data, const PickleValue& frames);
   std::uint32_t ModuleOf(std::string_view function, std::string_view file);
@@ -82,7 +99,8 @@ class TorchTrace final : public PickleVisitor {
   Interner<Frame> frames_;
   Interner<Stack> stacks_;
   absl::flat_hash_map<std::int64_t, std::uint32_t> stack_of_list_;  // lists of frames are shared
-  std::vector<TorchEvent> events_;
+  std::vector<Key> keys_;                                           // by index of the string
+  std::deque<TorchEvent> events_;                                   // until Take()
 };
 
 }  // namespace cuheap::analysis
