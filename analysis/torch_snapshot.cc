@@ -1,5 +1,7 @@
 #include "analysis/torch_snapshot.h"
 
+#include <malloc.h>
+
 #include <memory>
 
 #include "analysis/file_error.h"
@@ -22,6 +24,7 @@ absl::StatusOr<Snapshot> LoadTorchSnapshot(TextSource& source, const std::string
   }
   const std::string foreign = trace.Take(*data, root);
   data.reset();
+  malloc_trim(0);  // millions of small pieces, which the model would come on top of
   if (!foreign.empty()) {
     return FileError(absl::StatusCode::kInvalidArgument, name, "",
                      "the pickle is no memory snapshot of PyTorch: " + foreign,
