@@ -98,7 +98,7 @@ class StackReferences {
       for (const LiveAllocation& allocation : *table) seen.insert(allocation.stack);
     }
     seen.erase(0);
-    ids_.assign(seen.begin(), seen.end());
+    ids_.assign(seen.begin(), seen.end());  // in any order: sorted next
     std::sort(ids_.begin(), ids_.end());
   }
   const std::vector<std::uint32_t>& ids() const { return ids_; }

@@ -101,15 +101,15 @@ void TryFreeEarlier(const RemedyContext& context, RemedyList& remedies) {
 
 // A finding names its stacks; of those, blocks that stayed to the end are what it counts.
 void TryDetach(const RemedyContext& context, RemedyList& remedies) {
-  std::unordered_set<std::uint32_t> stacks;
+  std::unordered_set<std::uint32_t> of_findings;
   bool certain = true;
   for (const LeakFinding& finding : context.facts.findings) {
     if (finding.leak_class != LeakClass::kLeak || !finding.from_pytorch) continue;
     if (finding.cause == LeakCause::kNone || finding.cause == LeakCause::kOptimizerState) continue;
     certain = certain && finding.confidence == Confidence::kHigh;
-    for (const StackShare& share : finding.stacks) stacks.insert(share.stack);
+    for (const StackShare& share : finding.stacks) of_findings.insert(share.stack);
   }
-  if (stacks.empty()) return;
+  if (of_findings.empty()) return;
   const Steps& steps = context.facts.steps;
   const Events& events = context.facts.snapshot.events;
   const auto end_of_step = [&](const Block& block) {
@@ -120,7 +120,7 @@ void TryDetach(const RemedyContext& context, RemedyList& remedies) {
   };
   remedies.push_back(Try(context, RemedyKind::kDetach, certain ? Confidence::kHigh : Confidence::kMedium,
                          [&](const Block& block, const WhatIf::Sink& sink) {
-                           const bool leaks = stacks.contains(block.stack) &&
+                           const bool leaks = of_findings.contains(block.stack) &&
                                               steps.StepOf(block.freed_ns) > steps.StepOf(block.allocated_ns) + 1;
                            sink(leaks ? EndedAt(LifeOf(block), end_of_step(block)) : LifeOf(block));
                          }));

@@ -137,9 +137,9 @@ class AllocationClock {
 // Share of the most common signature.
 double Agreement(const std::vector<std::uint64_t>& signatures) {
   if (signatures.empty()) return 0;
-  std::unordered_map<std::uint64_t, std::size_t> counts;
+  std::unordered_map<std::uint64_t, std::size_t> times_seen;
   std::size_t most = 0;
-  for (const std::uint64_t signature : signatures) most = std::max(most, ++counts[signature]);
+  for (const std::uint64_t signature : signatures) most = std::max(most, ++times_seen[signature]);
   return static_cast<double>(most) / static_cast<double>(signatures.size());
 }
 

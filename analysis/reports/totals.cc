@@ -39,8 +39,9 @@ std::vector<LineShare> ByLine(const std::vector<const Block*>& blocks, const Lin
   }
   std::vector<LineShare> result;
   result.reserve(sums.size());
-  for (auto& [line, sum] : sums) {
+  for (auto& [line, sum] : sums) {  // in any order: sorted below
     if (sum.callers.size() > 1) {
+      // In any order: sorted next.
       for (const auto& [caller, bytes] : sum.callers) sum.share.callers.push_back(bytes);
       SortShares(sum.share.callers, lines);
     }
