@@ -88,7 +88,7 @@ class Renderer {
 
 std::string RenderHeld(const Report& report, const Moment& moment, const std::string& when,
                        const TextOptions& options) {
-  const Blocks blocks = JoinBlocks(*report.snapshot);
+  const Blocks& blocks = report.blocks;
   const std::vector<Held> places = HeldAt(*report.snapshot, blocks, moment);
   std::vector<std::string> notes;
   AddHeldNotes(*report.snapshot, blocks, moment, places, notes);

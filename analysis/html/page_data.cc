@@ -93,7 +93,7 @@ class Writer {
       : report_(report),
         snapshot_(*report.snapshot),
         source_(source),
-        blocks_(JoinBlocks(snapshot_)),
+        blocks_(report.blocks),
         categories_(CategoriseBlocks(report, blocks_)),
         histories_(TellMemoryHistory(report, blocks_, categories_.of_block)),
         list_(ChooseBlocks(report, blocks_, histories_)),
@@ -354,7 +354,7 @@ class Writer {
   const Report& report_;
   const Snapshot& snapshot_;
   SourceLines* source_;
-  Blocks blocks_;
+  const Blocks& blocks_;
   BlockCategories categories_;
   std::vector<MemoryHistory> histories_;
   BlockList list_;

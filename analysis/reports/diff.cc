@@ -48,14 +48,14 @@ class PairIndex {
 struct Side {
   const Report& report;
   bool after;
-  Blocks blocks;
+  const Blocks& blocks;
   std::uint64_t& Of(BeforeAfter& value) const { return after ? value.after : value.before; }
 };
 
 class Comparer {
  public:
   Comparer(const Report& before, const Report& after, const DiffOptions& options)
-      : sides_{{{before, false, JoinBlocks(*before.snapshot)}, {after, true, JoinBlocks(*after.snapshot)}}},
+      : sides_{{{before, false, before.blocks}, {after, true, after.blocks}}},
         pairs_(PairLines(before, after, options.before_source, options.after_source)) {
     diff_.before = &before;
     diff_.after = &after;

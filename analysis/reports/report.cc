@@ -63,7 +63,7 @@ Verdict Judge(const Report& report, bool seen_any) {
 }  // namespace
 
 Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
-  const Blocks blocks = JoinBlocks(snapshot);
+  Blocks blocks = JoinBlocks(snapshot);
   LineTable lines(snapshot, rule);
   const FrameworkStacks stacks(snapshot);
   StepClocks clocks = FindSteps(snapshot, blocks, stacks);
@@ -123,6 +123,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   report.verdict = Judge(report, !blocks.program.empty());
+  report.blocks = std::move(blocks);
   return report;
 }
 

@@ -69,10 +69,10 @@ struct Report {
   std::vector<Churn> churn{};
   std::vector<LateFree> late_frees{};
   DriverUse driver_use{};
-  std::vector<Fragmentation> fragmentation{};  // why what pools hold was not used: PyTorch's caches, then ours
-  std::vector<Remedies> remedies{};             // what would help
+  std::vector<Fragmentation> fragmentation{};           // why what pools hold was not used: PyTorch's caches, then ours
+  std::vector<Remedies> remedies{};                     // what would help
   std::vector<AllocatorSettings> allocator_settings{};  // ... of PyTorch's allocator, by device
-  std::vector<ScopeCategories> categories{};    // of each of totals, in their order
+  std::vector<ScopeCategories> categories{};            // of each of totals, in their order
   const ScopeCategories& categories_of(const ScopeTotals& of) const {
     return categories[static_cast<std::size_t>(&of - totals.data())];
   }
@@ -81,6 +81,7 @@ struct Report {
     return std::any_of(not_observed.begin(), not_observed.end(),
                        [](const NotObserved& entry) { return entry.kind == ObservationKind::kUnseen; });
   }
+  Blocks blocks{};            // what all of this was told from, for those who look at single ones
   bool tensors_seen = false;  // a framework reported what it hands out of its cache
   // A framework's cache was met, and what happens to the tensors inside is not known.
   bool unobserved_tensors() const {
