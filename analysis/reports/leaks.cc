@@ -332,7 +332,7 @@ class LeakFinder {
     // A wrapper's line: what a stack added in one go has no part in another stack's growth.
     std::vector<const Block*> growing, still;
     for (const auto& [stack, blocks] : by_stack) {
-      const LeakFinding alone = Describe(group, blocks);
+      const LeakFinding alone = DescribeBlocks(group, blocks);
       const bool once_at_start = alone.occurrences == 1 && alone.first_step <= 1 && alone.step_count != 0;
       const bool apart = once_at_start || alone.shape == GrowthShape::kBounded ||
                          (alone.before_window == alone.blocks && !Grows(alone.shape));
@@ -378,6 +378,13 @@ class LeakFinder {
 
   // blocks: not empty, by time of allocation.
   LeakFinding Describe(const Group& group, const std::vector<const Block*>& blocks) const {
+    LeakFinding finding = DescribeBlocks(group, blocks);
+    for (const Block* block : group.all) finding.line_frees += block->never_freed() || kept_.contains(block) ? 0 : 1;
+    return finding;
+  }
+
+  // The same without line_frees: counting those walks the whole group, which is too slow for each of its stacks.
+  LeakFinding DescribeBlocks(const Group& group, const std::vector<const Block*>& blocks) const {
     LeakFinding finding;
     finding.scope = group.scope;
     finding.line = group.line;
@@ -400,7 +407,6 @@ class LeakFinder {
       finding.step_thread = steps != &clocks_.main && clocks_.by_thread.size() > 1 ? thread : 0;
     }
     finding.outside_steps = steps == nullptr && clocks_.Of(thread).count() != 0;
-    for (const Block* block : group.all) finding.line_frees += block->never_freed() || kept_.contains(block) ? 0 : 1;
     for (const Block* block : blocks) {
       ++finding.blocks;
       finding.bytes += block->bytes;
