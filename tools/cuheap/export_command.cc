@@ -23,6 +23,7 @@
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/parquet_export.h"
 #include "tools/cuheap/progress.h"
+#include "tools/cuheap/same_file.h"
 
 namespace cuheap::tools {
 namespace {
@@ -69,12 +70,6 @@ std::string StemOf(const std::string& path) {
     if (name.size() > extension.size() && name.ends_with(extension)) name.resize(name.size() - extension.size());
   }
   return name;
-}
-
-bool IsSameFile(const std::string& a, const std::string& b) {
-  struct stat first{}, second{};
-  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 && S_ISREG(first.st_mode) &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 bool StandardOutputIsClosed() {

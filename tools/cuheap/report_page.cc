@@ -11,16 +11,11 @@
 #include "analysis/html/html_page.h"
 #include "analysis/text_file.h"
 #include "tools/cuheap/message.h"
+#include "tools/cuheap/same_file.h"
 #include "tools/cuheap/standard_output.h"
 
 namespace cuheap::tools {
 namespace {
-
-bool IsSameFile(const std::string& a, const std::string& b) {
-  struct stat first{}, second{};
-  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 && S_ISREG(first.st_mode) &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
 
 absl::Status WriteFile(const std::string& path, const std::string& html) {
   absl::StatusOr<std::unique_ptr<analysis::TextSink>> file = analysis::CreateTextFile(path);

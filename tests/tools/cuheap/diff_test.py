@@ -160,6 +160,12 @@ class Diff(unittest.TestCase):
         cells = {row.count("|") for row in printed.splitlines() if row.startswith("|")}
         self.assertEqual(cells, {6})
 
+    def test_markdown_never_overwrites_a_snapshot(self):
+        before = (self.work / "main.json").read_bytes()
+        for words in (("main.json", "branch.json"), ("branch.json", "main.json"), ("main.json", "main.json")):
+            self.assertIn("is one of the snapshots", self.diff("--markdown", "main.json", *words, status=2).stderr)
+            self.assertEqual((self.work / "main.json").read_bytes(), before)
+
     def test_same_input_same_bytes(self):
         for words in ((), ("--json",), ("--markdown", "-"), ("--threshold", "0")):
             self.assertEqual(self.diff(*words, "main.json", "branch.json").stdout, self.diff(*words, "main.json", "branch.json").stdout)
