@@ -58,11 +58,13 @@ std::string Describe(const Moment& moment) {
     case MomentKind::kTime:
       break;
   }
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%lld.%09lld s after the start",
-                static_cast<long long>(moment.time_ns / 1'000'000'000),
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%lld.%09lld", static_cast<long long>(moment.time_ns / 1'000'000'000),
                 static_cast<long long>(moment.time_ns % 1'000'000'000));
-  return text.data();
+  std::string seconds = text.data();
+  seconds.erase(seconds.find_last_not_of('0') + 1);
+  if (seconds.back() == '.') seconds.pop_back();
+  return seconds + " s after the start";
 }
 
 }  // namespace cuheap::analysis

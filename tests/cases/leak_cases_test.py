@@ -177,6 +177,7 @@ class Moments(unittest.TestCase):
         self.assertIn("HELD  GPU 0: 154.0 MiB", self.held(f"{peak}ns"))
         self.assertIn("HELD  GPU 0: 0 B", self.held("0s"))
         self.assertIn("nothing was held", self.held("0s"))
+        self.assertRegex(self.held("1000s"), r"1000 s after the start: at the end, for the run took \d")
 
     def test_leaked_by_library(self):
         words = self.held("leaked", "--by", "library", case="handle-per-call")
@@ -185,7 +186,8 @@ class Moments(unittest.TestCase):
     def test_wrong_words(self):
         run("cache-of-one")
         for options, said in ((["--at", "step:6"], "the report finds 5 steps"), (["--at", "step:0"], "step:N"), (["--at", "noon"], "1.5s"),
-                              (["--at", "end", "--json"], "--json"), (["--at", "end", "--by", "lifetime"], "by line or by library")):
+                              (["--at", "end", "--json"], "--json"), (["--at", "end", "--by", "lifetime"], "by line or by library"),
+                              (["--at", "end", "--map"], "leave out --map")):
             done = subprocess.run([CUHEAP, "report", *options, str(WORK / "cache-of-one0.json")], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
             self.assertIn(said, done.stderr)

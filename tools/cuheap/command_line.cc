@@ -212,12 +212,8 @@ class Parser {
     } catch (const CLI::CallForVersion&) {
       return Done{0, "cuheap " CUHEAP_VERSION "\n"};
     } catch (const CLI::ParseError& error) {
-      return Error(OneLine(error.what()), run_->parsed()       ? "run"
-                                          : report_->parsed()  ? "report"
-                                          : export_->parsed()  ? "export"
-                                          : diff_->parsed()    ? "diff"
-                                          : recover_->parsed() ? "recover"
-                                                               : "");
+      const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+      return Error(lacks ? WhatIsMissing(error) : OneLine(error.what()), Parsed());
     }
     if (run_->parsed()) return FinishRun();
     if (report_->parsed()) return FinishReport();
@@ -390,11 +386,32 @@ class Parser {
     recover_->add_flag("-q,--quiet", options_.recover.quiet, "Say nothing but errors");
   }
 
+  // The command that was named; empty: none.
+  std::string Parsed() const {
+    for (const CLI::App* command : {run_, report_, export_, diff_, recover_}) {
+      if (command->parsed()) return command->get_name();
+    }
+    return {};
+  }
+
   std::string HelpText() {
     for (CLI::App* command : {run_, report_, export_, diff_, recover_}) {
       if (command->parsed()) return command->help("cuheap");
     }
     return app_.help();
+  }
+
+  // CLI11 would name the positional, as "after is required".
+  std::string WhatIsMissing(const CLI::ParseError& error) const {
+    if (report_->parsed() && html_->count() != 0) {
+      const std::string given = html_->as<std::string>();
+      return "no snapshot given: --html takes the page's name before it, as in --html page.html " +
+             (given.ends_with(".html") ? "snapshot.json" : given);
+    }
+    if (report_->parsed() || export_->parsed()) return "no snapshot given";
+    if (diff_->parsed()) return "two snapshots are compared: BEFORE and AFTER";
+    if (recover_->parsed()) return "no journal given, and no folder of journals";
+    return OneLine(error.what());
   }
 
   static std::string OneLine(std::string text) {
@@ -482,6 +499,7 @@ class Parser {
     if (report.json || !report.html.empty())
       return "--at prints text: leave out --json and --html (or use cuheap export)";
     if (by_ == "lifetime") return "--at tells by line or by library";
+    if (report.map) return "--at tells who held what, not where it lay: leave out --map";
     return {};
   }
 

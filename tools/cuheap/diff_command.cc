@@ -17,7 +17,7 @@
 #include "tools/cuheap/diff_ranks.h"
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/progress.h"
-#include "tools/cuheap/same_file.h"
+#include "tools/cuheap/replaced_file.h"
 #include "tools/cuheap/standard_output.h"
 
 namespace cuheap::tools {
@@ -69,9 +69,13 @@ int StatusOf(const std::vector<analysis::Judgement>& judgements) {
 int CompareSnapshots(const DiffOptions& options) {
   if (!StandardOutputIsOpen()) return kUsageError;
   if (AreFolders(options)) return CompareFolders(options);
-  if (IsSameFile(options.markdown, options.before) || IsSameFile(options.markdown, options.after)) {
-    Say("--markdown " + options.markdown + " is one of the snapshots: name another file");
-    return kUsageError;
+  if (!options.markdown.empty() && options.markdown != "-") {
+    for (const std::string& input : {options.before, options.after}) {
+      const std::string refusal = RefusalToReplace(input, options.markdown);
+      if (refusal.empty()) continue;
+      Say("--markdown " + refusal);
+      return kUsageError;
+    }
   }
   const std::optional<analysis::Snapshot> before = Load(options.before);
   const std::optional<analysis::Snapshot> after = Load(options.after);  // both files' errors in one go

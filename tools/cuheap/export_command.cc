@@ -23,7 +23,7 @@
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/parquet_export.h"
 #include "tools/cuheap/progress.h"
-#include "tools/cuheap/same_file.h"
+#include "tools/cuheap/replaced_file.h"
 
 namespace cuheap::tools {
 namespace {
@@ -92,8 +92,8 @@ std::string Refusal(const ExportOptions& options, const analysis::ExportFormat& 
              " is binary and standard output is a terminal: use -o FILE, or send it to a program or file";
     return {};
   }
-  if (IsSameFile(options.path, output)) return output + " is the snapshot itself: name another file with -o";
-  return {};
+  const std::string refusal = RefusalToReplace(options.path, output);
+  return refusal.empty() ? refusal : "-o " + refusal;
 }
 
 std::string OpenedBy(const analysis::ExportFormat& format, const std::string& output) {

@@ -8,6 +8,7 @@
 #include "analysis/reports/report.h"
 #include "analysis/reports/report_json.h"
 #include "analysis/reports/report_text.h"
+#include "analysis/reports/text_format.h"
 #include "analysis/snapshot_loader.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/message.h"
@@ -40,6 +41,9 @@ int PrintHeld(const analysis::Report& report, const ReportOptions& options, cons
     moment.time_ns = report.steps.boundaries_ns[options.at_step - 1];
     when = "at the end of step " + std::to_string(options.at_step) + ", " + analysis::Describe(moment);
   }
+  const std::int64_t ended = report.snapshot->process.duration_ns;
+  if (moment.kind == analysis::MomentKind::kTime && ended != 0 && moment.time_ns > ended)
+    when += ": at the end, for the run took " + analysis::HumanTime(ended);
   return Print(analysis::RenderHeld(report, moment, when, text));
 }
 

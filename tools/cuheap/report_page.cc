@@ -11,7 +11,7 @@
 #include "analysis/html/html_page.h"
 #include "analysis/text_file.h"
 #include "tools/cuheap/message.h"
-#include "tools/cuheap/same_file.h"
+#include "tools/cuheap/replaced_file.h"
 #include "tools/cuheap/standard_output.h"
 
 namespace cuheap::tools {
@@ -37,8 +37,8 @@ std::string PageRefusal(const ReportOptions& options) {
   struct stat facts{};
   if (stat(page.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode))
     return "--html " + page + " is a folder: name a file in it";
-  if (IsSameFile(options.paths.front(), page)) return "--html " + page + " is the snapshot itself: name another file";
-  return {};
+  const std::string refusal = RefusalToReplace(options.paths.front(), page);
+  return refusal.empty() ? refusal : "--html " + refusal;
 }
 
 int WritePage(const analysis::Report& report, analysis::SourceLines* source, const ReportOptions& options) {

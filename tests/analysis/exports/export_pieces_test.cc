@@ -55,6 +55,8 @@ TEST(MomentTest, WordsAndTimes) {
 
 TEST(MomentTest, IsDescribed) {
   EXPECT_EQ(Describe(Moment{MomentKind::kTime, 1'500'000'007}), "1.500000007 s after the start");
+  EXPECT_EQ(Describe(Moment{MomentKind::kTime, 5'000'000'000}), "5 s after the start");
+  EXPECT_EQ(Describe(Moment{MomentKind::kTime, 20'300'000}), "0.0203 s after the start");
 }
 
 TEST(JsonTextTest, EscapesWhatJsonForbids) {

@@ -156,6 +156,8 @@ class Diff(unittest.TestCase):
         done = self.diff("--markdown", "comment.md", "main.json", "branch.json")
         self.assertTrue(done.stdout.startswith("NEW LEAK"))
         self.assertEqual((self.work / "comment.md").read_text(), printed)
+        for there in ("main.json", "branch.json"):
+            self.assertIn("--markdown", self.diff("--markdown", there, "main.json", "branch.json", status=2).stderr)
         self.assertIn("no/such/comment.md", self.diff("--markdown", "no/such/comment.md", "main.json", "branch.json", status=2).stderr)
         cells = {row.count("|") for row in printed.splitlines() if row.startswith("|")}
         self.assertEqual(cells, {6})

@@ -112,6 +112,8 @@ class CommandTest(exported.ExportTest):
         self.assertIn("is a folder", self.refused(exported.WORK, "--format", "csv"))
         self.assertIn("does not exist", self.refused("nowhere.json", "--format", "csv"))
         self.assertIn("is the snapshot itself", self.refused(leaky, "--format", "csv", "-o", leaky))
+        self.assertIn("is a snapshot", self.refused(leaky, "--format", "csv", "-o", exported.programs()["cut"]))
+        self.assertIn("no snapshot given", self.refused("--format", "csv"))
         self.assertIn("nowhere/x", self.refused(leaky, "--format", "csv", "-o", "nowhere/x"))
         (exported.WORK / "broken.bin").write_text('{"format": "cuheap-snapshot", "version": 1, ')
         self.assertIn("broken.bin", self.refused("broken.bin", "--format", "csv"))
