@@ -29,7 +29,7 @@ RuleWords WordsOf(CategoryRule rule) {
     case CategoryRule::kSavedForBackward:
       return {Category::kActivations, "saved_for_backward", "made in a forward pass, live when a backward pass began"};
     case CategoryRule::kForward:
-      return {Category::kActivations, "forward", "made in a forward pass, not kept for a backward pass"};
+      return {Category::kActivations, "forward", "made in a forward pass; no backward pass began while it was live"};
     case CategoryRule::kRecomputed:
       return {Category::kActivations, "recomputed", "made by a forward pass that ran again within a backward pass"};
     case CategoryRule::kData:

@@ -67,7 +67,7 @@ const AllocatorSettings* Replayed(const Report& report, std::uint32_t device) {
 }
 
 std::string AdviceOnStay(const Report& report, const CauseShare& beside) {
-  if (beside.lines.empty()) return "";
+  if (beside.lines.empty() || beside.lines.front().line == 0) return "";
   return "What stays longest there is made at " + Describe(report.lines.line(beside.lines.front().line)) +
          ": make it before what is freed every step, or free it with it.";
 }
@@ -96,6 +96,12 @@ std::string AdviceBesideTensors(const Report& report, std::uint32_t device, cons
   return advice + AdviceOnStay(report, beside);
 }
 
+// What is idle only because nobody has handed it back: no sign of trouble, and not to be called fragmentation.
+bool IsIdleCache(const FragmentationState& state) {
+  const std::uint64_t whole = state.of(IdleCause::kWholeSegments).bytes;
+  return whole != 0 && 3 * whole >= 2 * state.unused();
+}
+
 }  // namespace
 
 std::string FragmentationVerdict(const Fragmentation& fragmentation) {
@@ -103,7 +109,7 @@ std::string FragmentationVerdict(const Fragmentation& fragmentation) {
   const std::uint64_t whole = state.of(IdleCause::kWholeSegments).bytes;
   const std::uint64_t beside = state.of(IdleCause::kBesideBlocks).bytes;
   const bool pytorch = PyTorchs(fragmentation);
-  if (3 * whole >= 2 * state.unused() && whole != 0) {
+  if (IsIdleCache(state)) {
     const bool fell = pytorch && fragmentation.tensor_peak > 2 * state.requested;
     return (fell ? "Idle cache after a peak of " + Human(fragmentation.tensor_peak) + " in tensors, not fragmentation: "
                  : std::string("Idle memory that is cached, not fragmentation: ")) +
@@ -127,18 +133,22 @@ std::string FragmentationVerdict(const Fragmentation& fragmentation) {
 std::string AdviceFor(const Report& report, const Fragmentation& fragmentation) {
   const FragmentationState& state = fragmentation.main();
   const CauseShare& share = state.of(state.worst());
-  const std::string line = share.lines.empty() ? "" : Describe(report.lines.line(share.lines.front().line));
+  // Without its line a remedy helps nobody, but for the one that names none.
+  const bool known = !share.lines.empty() && share.lines.front().line != 0;
+  const std::string line = known ? Describe(report.lines.line(share.lines.front().line)) : "";
   switch (state.worst()) {
     case IdleCause::kWholeSegments:
       if (!PyTorchs(fragmentation)) return "";
-      return "torch.cuda.empty_cache() after what was last there (" + line +
-             ") hands it to other processes and libraries. PyTorch itself uses it again, and empties its cache before "
-             "it raises an error.";
+      return "Only if another process or library lacks it: torch.cuda.empty_cache()" +
+             (line.empty() ? "" : " after what was last there (" + line + ")") +
+             " hands it over. PyTorch itself uses it again, and empties its cache before it raises an error.";
     case IdleCause::kBesideBlocks:
       if (PyTorchs(fragmentation)) return AdviceBesideTensors(report, fragmentation.device, state);
+      if (!known) return "";
       return "What stays longest there is made at " + line +
              ": make it before what is freed every step; ask for the large block before the small ones.";
     case IdleCause::kOtherPart:
+      if (!known) return "";
       return PyTorchs(fragmentation)
                  ? "Small tensors (up to 1 MiB) and each stream have segments of their own: use fewer streams, or free "
                    "what was made at " +
@@ -147,16 +157,16 @@ std::string AdviceFor(const Report& report, const Fragmentation& fragmentation) 
     case IdleCause::kRounding:
       break;
   }
-  return line.empty() || share.lines.front().line == 0 ? ""
-                                                       : "Ask once for what " + line + " asks for in small blocks.";
+  return known ? "Ask once for what " + line + " asks for in small blocks." : "";
 }
 
 void FragmentationSection(const Report& report, const Fragmentation& fragmentation, TextCanvas& canvas) {
   if (!fragmentation.matters()) return;
   const FragmentationState& state = fragmentation.main();
   const FragmentationState* growth = fragmentation.growth();
-  canvas.Section("FRAGMENTATION", Owner(fragmentation) + ": " + Human(state.unused()) + " of " + Human(state.reserved) +
-                                      " held not used (" + Share(state.unused(), state.reserved) + ")");
+  canvas.Section(IsIdleCache(state) ? "IDLE MEMORY" : "FRAGMENTATION",
+                 Owner(fragmentation) + ": " + Human(state.unused()) + " of " + Human(state.reserved) +
+                     " held not used (" + Share(state.unused(), state.reserved) + ")");
   canvas.Paragraph(
       (state.moment == FragmentationMoment::kRefusal ? Human(state.request) + " were refused. " : std::string()) +
       FragmentationVerdict(fragmentation));

@@ -16,12 +16,9 @@ std::string LineText(const Report& report, std::uint32_t stack) {
 }
 
 Json SegmentJson(const Report& report, const CacheSegment& segment) {
-  Json json = {{"address", segment.address},
-               {"bytes", segment.bytes},
-               {"used_bytes", segment.used},
-               {"largest_idle", segment.largest_idle},
-               {"expandable", segment.expandable},
-               {"small", segment.small},
+  Json json = {{"address", segment.address},       {"bytes", segment.bytes},
+               {"used_bytes", segment.used},       {"largest_idle", segment.largest_idle},
+               {"expandable", segment.expandable}, {"small", segment.small},
                {"blocks", Json::array()}};
   for (const CacheBlock& block : segment.blocks) {
     Json entry = {{"address", block.address}, {"bytes", block.bytes}, {"idle", block.idle()}};
@@ -67,16 +64,16 @@ Json SharesJson(const Report& report, const std::vector<CacheShare>& shares) {
 
 Json RefusalJson(const Report& report, const FrameworkRefusal& refusal) {
   Json json = {{"time_ns", refusal.time_ns},
-          {"step", report.steps.StepOf(refusal.time_ns)},
-          {"line", LineText(report, refusal.stack)},
-          {"request", refusal.request},
-          {"told_tensor_bytes", refusal.told_tensors},
-          {"told_reserved_bytes", refusal.told_reserved},
-          {"tensors", refusal.tensors},
-          {"idle_bytes", refusal.idle},
-          {"idle_unusable_bytes", refusal.unusable},
-          {"largest_idle", refusal.largest_idle},
-          {"by_line", SharesJson(report, refusal.lines)}};
+               {"step", report.steps.StepOf(refusal.time_ns)},
+               {"line", LineText(report, refusal.stack)},
+               {"request", refusal.request},
+               {"told_tensor_bytes", refusal.told_tensors},
+               {"told_reserved_bytes", refusal.told_reserved},
+               {"tensors", refusal.tensors},
+               {"idle_bytes", refusal.idle},
+               {"idle_unusable_bytes", refusal.unusable},
+               {"largest_idle", refusal.largest_idle},
+               {"by_line", SharesJson(report, refusal.lines)}};
   AddOomContext(json, report, refusal.context);
   return json;
 }
@@ -94,6 +91,7 @@ void AddOomContext(Json& json, const Report& report, const OomContext& context) 
   if (context.cause != OomCause::kFirstStep && context.cause != OomCause::kLastStep) return;
   json["step_bytes"] = context.step_bytes;
   json["finished_step_bytes"] = context.finished_bytes;
+  if (context.cause == OomCause::kFirstStep) json["a_step_was_done"] = context.step_done;
   json["step_line"] = Describe(report.lines.line(context.line));
   json["step_line_bytes"] = context.line_bytes;
 }

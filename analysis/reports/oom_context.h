@@ -36,7 +36,8 @@ struct OomContext {
   std::uint64_t finished_bytes = 0;                 // the most that a finished step had live of its own
   std::uint32_t line = 0;                           // kFirstStep, kLastStep: with most bytes of the step
   std::uint64_t line_bytes = 0;
-  bool adam = false;  // kOptimizer: a kind that keeps two numbers for each weight
+  bool step_done = false;  // kFirstStep: the optimizer had made a step, and so the first fitted
+  bool adam = false;       // kOptimizer: a kind that keeps two numbers for each weight
   std::uint64_t of(TensorRole role) const { return bytes[static_cast<std::size_t>(role)]; }
   std::uint64_t all() const {
     std::uint64_t sum = 0;

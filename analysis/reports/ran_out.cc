@@ -22,7 +22,7 @@ RanOut::RanOut(const Snapshot& snapshot, const Blocks& blocks, const LineTable& 
   bool died = snapshot.completeness.exit_status.value_or(0) != 0 || snapshot.completeness.exit_signal.has_value();
   for (std::size_t i = 0; i < events.size() && !died; ++i) {
     died = events.type[i] == EventType::kFrameworkOutOfMemory ||
-            (events.type[i] == EventType::kAllocateFailed && events.result[i] == kOutOfMemoryResult);
+           (events.type[i] == EventType::kAllocateFailed && events.result[i] == kOutOfMemoryResult);
   }
   if (!died) return;
   bool before_window = false;  // what happened then is not known, but it was much
@@ -190,6 +190,9 @@ OomContext RanOut::ContextAt(std::uint32_t device, std::uint64_t position, std::
   } else if (Early() && role != TensorRole::kOther) {
     MeasureStep(context, live, kBeforeWindow);
     context.cause = OomCause::kFirstStep;
+    context.step_done = std::any_of(tensors_.begin(), tensors_.end(), [&](const Block* tensor) {
+      return tensor->allocated_at < position && RoleOf(tensor->stack) == TensorRole::kOptimizerState;
+    });
   }
   return context;
 }

@@ -59,7 +59,9 @@ std::string CauseText(const Report& report, const OomContext& context, std::uint
       return text;
     }
     case OomCause::kFirstStep:
-      return "the first step does not fit: " + RolesText(context) + more +
+      return std::string(context.step_done ? "a step does not fit, though one before it did: "
+                                           : "the first step does not fit: ") +
+             RolesText(context) + more +
              (context.line == 0
                   ? ""
                   : "; most of the step's is of " + LineName(report, context.line) + ", " + Human(context.line_bytes));
@@ -87,8 +89,8 @@ std::string CauseAdvice(const Report& report, const OomContext& context) {
     case OomCause::kOptimizer:
       return "It takes an optimizer with less state (8-bit, Adafactor), " + lasting + "; a smaller batch hardly helps.";
     case OomCause::kFirstStep:
-      return 2 * Lasting(context) > context.all() ? "It takes " + lasting + "; a smaller batch helps only a little."
-                                                  : passing;
+      if (2 * Lasting(context) > context.all()) return "It takes " + lasting + "; a smaller batch helps only a little.";
+      return (context.step_done ? "Is its input larger than that of the step before? " : "") + passing;
     case OomCause::kLastStep:
       return passing;
     case OomCause::kNone:

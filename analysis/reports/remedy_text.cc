@@ -11,8 +11,11 @@ namespace {
 
 std::string Human(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
-std::string PlaceText(const PeakPlace& place) {
-  return (place.step == 0 ? "" : "step " + Grouped(place.step) + ", ") + std::string(Name(place.phase));
+std::string PlaceText(const Report& report, const PeakPlace& place) {
+  const std::string step = place.step == 0                     ? ""
+                           : place.step > report.steps.count() ? "after the last step, "
+                                                               : "step " + Grouped(place.step) + ", ";
+  return step + std::string(Name(place.phase));
 }
 
 std::string LinesText(const Report& report, const Remedy& remedy, const TextCanvas& canvas) {
@@ -32,13 +35,14 @@ void RenderRemedies(const Report& report, TextCanvas& canvas) {
   for (const Remedies& remedies : report.remedies) {
     if (remedies.entries.empty()) continue;
     canvas.Section("WHAT WOULD HELP", "peak of " + ScopeName(remedies.scope) + ": " + Human(remedies.peak.bytes) +
-                                          " in " + PlaceText(remedies.peak));
+                                          (remedies.peak.step > report.steps.count() ? ", " : " in ") +
+                                          PlaceText(report, remedies.peak));
     canvas.Dim("      saves     new peak   then highest in (each remedy alone)");
     const std::size_t shown = std::min(canvas.top(), remedies.entries.size());
     for (std::size_t i = 0; i < shown; ++i) {
       const Remedy& remedy = remedies.entries[i];
       canvas.Line(PadLeft(Human(remedy.saved), 11) + "  " + PadLeft(Human(remedy.after.bytes), 11) + "   " +
-                  PlaceText(remedy.after));
+                  PlaceText(report, remedy.after));
       canvas.Detail("-> " + TitleOf(report, remedy) + ". " + TermsOf(remedy));
       if (!remedy.lines.empty()) canvas.Detail("of " + LinesText(report, remedy, canvas));
     }

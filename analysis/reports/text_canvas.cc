@@ -67,6 +67,8 @@ void TextCanvas::Wrapped(std::string_view first_indent, std::string_view indent,
   std::string line;
   std::string_view lead = first_indent;
   const auto flush = [&] {
+    // Of two spaces, as between a place and its function, the first would stay at the end of the line.
+    line.erase(line.find_last_not_of(' ') + 1);
     text_ += std::string(lead) + Paint(Clip(line, width_ - Columns(lead), options_.utf8), color) + "\n";
     lead = indent;
     line.clear();

@@ -226,6 +226,7 @@ TEST(FragmentationTest, IdleCacheIsNoFragmentation) {
               HasSubstr("Idle cache after a peak of 80.0 MiB in tensors, not fragmentation: 60.0 MiB (62,914,560 B) "
                         "can be handed back."));
   EXPECT_THAT(text, HasSubstr("torch.cuda.empty_cache() after what was last there (train.cc:10)"));
+  EXPECT_THAT(text, AllOf(HasSubstr("IDLE MEMORY PyTorch's cache"), Not(HasSubstr("FRAGMENTATION"))));
 }
 
 TEST(FragmentationTest, NothingToSayNoSection) {
@@ -233,7 +234,7 @@ TEST(FragmentationTest, NothingToSayNoSection) {
   program.Held(kBase, 20 * kMiB);
   program.Tensor(kBase, 20 * kMiB);
   const Snapshot snapshot = program.Snapshot();
-  EXPECT_THAT(Text(snapshot), Not(HasSubstr("FRAGMENTATION")));
+  EXPECT_THAT(Text(snapshot), AllOf(Not(HasSubstr("FRAGMENTATION")), Not(HasSubstr("IDLE MEMORY"))));
   SyntheticProgram plain;
   plain.Malloc(plain.Line("a.cc", 1, "A"), kMiB);
   EXPECT_THAT(Text(plain.Snapshot()), Not(HasSubstr("FRAGMENTATION")));

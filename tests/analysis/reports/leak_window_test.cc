@@ -289,6 +289,11 @@ TEST_F(OverwrittenTest, WeightsFromBeforeAreNoLeak) {
   const Report& report = Now();
   ASSERT_NE(At(report, weights), nullptr);
   EXPECT_FALSE(Grows(At(report, weights)->shape));
+  // Of those blocks cuheap knows when they were made. PyTorch's snapshot does not.
+  const std::string unknown = "was there before the record began: how it grew is not known";
+  EXPECT_EQ(RenderText(report).find(unknown), std::string::npos);
+  program_.raw().recorder = "pytorch";
+  EXPECT_NE(RenderText(Now(), {.width = 160}).find(unknown), std::string::npos) << RenderText(Now());
 }
 
 TEST_F(OverwrittenTest, ALeakRarerThanTheWindowIsSeenFromTheTimesOfItsBlocks) {

@@ -99,7 +99,21 @@ TEST_F(RanOutTest, TheActivationsOfTheFirstStepAreNoLeak) {
   EXPECT_EQ(report.leak_count(), 0u) << RenderText(report);
   EXPECT_EQ(ContextOf(report).cause, OomCause::kFirstStep);
   EXPECT_EQ(ContextOf(report).line_bytes, 30 * 64 * kMiB);
+  EXPECT_THAT(RenderText(report), HasSubstr("the first step does not fit: "));
   EXPECT_THAT(RenderText(report), HasSubstr("A smaller batch, activation checkpointing"));
+}
+
+// Too few for the steps to be known: but it was not the first that did not fit.
+TEST_F(RanOutTest, AStepAfterOneThatFittedIsNotCalledTheFirst) {
+  SetUpModel(1);
+  FinishedStep(kMiB);
+  Step(900 * kMiB);
+  RunsOut(training_.Forward("relu", 23, 41), 64 * kMiB);
+  const Report& report = Now();
+  EXPECT_EQ(ContextOf(report).cause, OomCause::kFirstStep);
+  EXPECT_TRUE(ContextOf(report).step_done);
+  EXPECT_THAT(RenderText(report), HasSubstr("a step does not fit, though one before it did: "));
+  EXPECT_THAT(RenderText(report), HasSubstr("Is its input larger"));
 }
 
 TEST_F(RanOutTest, AStepThatOutgrowsTheFinishedOnesIsTheCause) {
