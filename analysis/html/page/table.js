@@ -1,7 +1,7 @@
 // A table that sorts, searches, and shows some rows at a time. Columns: {key, title, value(row), cell(row), numeric, wide}:
 // value is what is sorted by, cell what is shown (text or node); wide columns are left out on narrow screens, 'middle' ones
 // on phones only; short ones are never broken.
-const PAGE = 50;
+const FIRST_ROWS = 20, MORE_ROWS = 200;
 
 // "train.py:57  Net.forward": the place, and the function below it.
 function lineNode(tag, line) {
@@ -11,11 +11,11 @@ function lineNode(tag, line) {
 }
 
 function dataTable({id, columns, rows, sort, text, empty, onshown}) {
-  const view = {key: sort.key, descending: sort.descending, words: [], shown: PAGE};
+  const view = {key: sort.key, descending: sort.descending, words: [], shown: FIRST_ROWS};
   let all = rows, found = [];
   const body = element('tbody'), count = element('p', {class: 'count', role: 'status'});
   const more = button('Show more', () => {
-    view.shown += 4 * PAGE;
+    view.shown += MORE_ROWS;
     render();
   }, {class: 'more'});
   const heads = columns.map((column) => element('th', {scope: 'col', class: classOf(column)},
@@ -42,7 +42,7 @@ function dataTable({id, columns, rows, sort, text, empty, onshown}) {
   }
 
   function update() {
-    view.shown = PAGE;
+    view.shown = FIRST_ROWS;
     const {value} = columns.find(({key}) => key === view.key);
     const sign = view.descending ? -1 : 1;
     found = view.words.length === 0 ? [...all] : all.filter((row) => {

@@ -25,6 +25,29 @@ class Verdict(browser.BrowserTest):
                 self.assertIn(leak["advice"], shown)
             self.assertIn("LEAK", page.title())
 
+    def test_then_what_to_do_now(self):
+        leak = browser.demo_report()["leaks"][0]
+        with self.opened(browser.demo_page()) as page:
+            answer = page.locator("#verdict .answer").inner_text()
+            self.assertTrue(answer.startswith("What to do now:"), answer)
+            self.assertIn(f"{leak['line']['file'].split('/')[-1]}:{leak['line']['line']}", answer)
+            self.assertIn(leak["advice"], answer)
+        # Nothing is wrong: it is said, and what would make the peak lower all the same.
+        name = "torch-cs336-small-idle-cache"
+        best = json.loads(browser.run("report", "--json", browser.PICKLES / f"{name}.pickle.zst").stdout)["remedies"][0]["remedies"][0]
+        with self.opened(browser.pickle_page(name)) as page:
+            answer = page.locator("#verdict .answer").inner_text()
+            self.assertIn("Nothing has to be mended. To lower the peak: ", answer)
+            self.assertIn(f"saves {best['saved_bytes'] / 2**30:.1f} GiB", answer)
+
+    def test_a_remedy_says_what_its_figures_are(self):
+        with self.opened(browser.pickle_page("torch-cs336-small-idle-cache")) as page:
+            card = page.locator("#findings .card", has=page.get_by_text("What would help", exact=True))
+            effects = card.locator(".effect").all_inner_texts()
+            self.assertEqual(len(effects), 3)
+            for effect in effects:
+                self.assertRegex(effect, r"^Saves [\d.]+ GiB, new peak [\d.]+ GiB, then highest in backward pass$")
+
     def test_a_peak_whose_events_were_lost_is_told_all_the_same(self):
         (cut,) = [file for file in browser.synthetic_snapshots() if file.stem == "cut"]
         told = json.loads(browser.run("report", "--json", cut).stdout)["memory"][0]["peak"]
@@ -394,11 +417,26 @@ class Refusals(unittest.TestCase):
     def test_what_cannot_work_is_said(self):
         snapshot = browser.demo_snapshot()
         self.assertIn("snapshot itself", self.refused("--html", snapshot, snapshot))
+        self.assertIn("--html page.html demo.json", self.refused("--html", "demo.json"))
         self.assertIn("folder", self.refused("--html", browser.WORK, snapshot))
         self.assertIn("use one of them", self.refused("--html", "x.html", "--json", snapshot))
         self.assertIn(".zst", self.refused("--html", "x.html.zst", snapshot))
         self.assertIn("no/such/folder", self.refused("--html", "no/such/folder/x.html", snapshot))
         self.assertFalse((browser.WORK / "x.html").exists())
+
+    def test_no_snapshot_is_replaced(self):
+        snapshot = browser.demo_snapshot()
+        other, page = browser.WORK / "other.json", browser.WORK / "page.html"
+        other.write_bytes(snapshot.read_bytes())
+        self.assertIn("other.json is there and is a snapshot", self.refused("--html", other, snapshot))
+        self.assertIn("other.json is there and is a snapshot", self.refused("--html", "other.json", "nothing.json"))
+        self.assertEqual(other.read_bytes(), snapshot.read_bytes())
+        browser.run("run", "--simulate", "-q", "-o", "compressed.json.zst", "--", browser.DEMO)
+        compressed = (browser.WORK / "compressed.json.zst").rename(browser.WORK / "compressed")
+        self.assertIn("is a snapshot", self.refused("--html", compressed, snapshot))
+        page.write_text("what was there")  # an older page, an empty file of mktemp: what pages are for
+        browser.run("report", "--html", page, snapshot)
+        self.assertIn("<!doctype html>", page.read_text())
 
 
 if __name__ == "__main__":
