@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "analysis/reports/blocks.h"
 #include "analysis/reports/report.h"
 
 namespace cuheap::analysis {
@@ -17,7 +16,7 @@ struct BlockCategories {
   std::vector<std::string> names, rules;    // rules: a sentence each
 };
 
-BlockCategories CategoriseBlocks(const Report& report, const Blocks& blocks);
+BlockCategories CategoriesOf(const Report& report);
 
 }  // namespace cuheap::analysis
 

@@ -94,7 +94,7 @@ class Writer {
         snapshot_(*report.snapshot),
         source_(source),
         blocks_(report.blocks),
-        categories_(CategoriseBlocks(report, blocks_)),
+        categories_(CategoriesOf(report)),
         histories_(TellMemoryHistory(report, blocks_, categories_.of_block)),
         list_(ChooseBlocks(report, blocks_, histories_)),
         stacks_(report) {

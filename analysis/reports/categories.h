@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/reports/blocks.h"
@@ -89,6 +90,7 @@ class Categories {
              const StepClocks& clocks);
   // One for each of blocks.program, in its order.
   const std::vector<Categorised>& all() const { return all_; }
+  std::vector<Categorised> Take() && { return std::move(all_); }
   // block: one of blocks.program.
   const Categorised& Of(const Block& block) const {
     return all_[static_cast<std::size_t>(&block - blocks_->program.data())];

@@ -102,9 +102,8 @@ class Lister {
     }
     for (NotObserved& note : notes) list_.push_back(std::move(note));
     // Those of blocks that found no room are told of as such.
-    const std::uint64_t dropped = snapshot_.completeness.live_dropped;
-    if (const std::uint64_t unknown = CounterOf("frees_unknown") - std::min(CounterOf("frees_unknown"), dropped);
-        unknown != 0) {
+    const std::uint64_t frees = CounterOf("frees_unknown");
+    if (const std::uint64_t unknown = frees - std::min(frees, snapshot_.completeness.live_dropped); unknown != 0) {
       Add(ObservationKind::kHole, "frees_unknown",
           Number(unknown) +
               " frees were of addresses whose allocation was not seen: memory comes from somewhere that is not "

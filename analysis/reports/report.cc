@@ -73,7 +73,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   const PeakParts parts(lines, lifetimes);
   std::vector<ScopeTotals> totals =
       MeasureTotals(snapshot, blocks, lines, [&](const auto& at_peak, ScopeTotals& of) { parts.Fill(at_peak, of); });
-  const Categories categories(snapshot, blocks, lines, stacks, clocks);
+  Categories categories(snapshot, blocks, lines, stacks, clocks);
   std::vector<ScopeCategories> category_totals = MeasureCategories(snapshot, blocks, categories, totals);
   std::vector<LeakFinding> findings = FindLeaks(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
   std::vector<CacheGrowth> caches = MeasureCaches(blocks, lines, clocks, stacks, snapshot.process.duration_ns);
@@ -123,6 +123,7 @@ Report MakeReport(const Snapshot& snapshot, const LineRule& rule) {
   for (const Block& block : blocks.program)
     report.last_allocation_ns = std::max(report.last_allocation_ns, block.allocated_ns);
   report.verdict = Judge(report, !blocks.program.empty());
+  report.block_categories = std::move(categories).Take();
   report.blocks = std::move(blocks);
   return report;
 }

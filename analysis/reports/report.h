@@ -8,6 +8,7 @@
 
 #include "analysis/reports/allocator_settings.h"
 #include "analysis/reports/blocks.h"
+#include "analysis/reports/categories.h"
 #include "analysis/reports/category_totals.h"
 #include "analysis/reports/churn.h"
 #include "analysis/reports/driver_objects.h"
@@ -73,6 +74,7 @@ struct Report {
   std::vector<Remedies> remedies{};                     // what would help
   std::vector<AllocatorSettings> allocator_settings{};  // ... of PyTorch's allocator, by device
   std::vector<ScopeCategories> categories{};            // of each of totals, in their order
+  std::vector<Categorised> block_categories{};  // of blocks.program, in their order
   const ScopeCategories& categories_of(const ScopeTotals& of) const {
     return categories[static_cast<std::size_t>(&of - totals.data())];
   }

@@ -11,12 +11,11 @@
 #include "analysis/reports/diff_text.h"
 #include "analysis/reports/fail_on.h"
 #include "analysis/reports/report.h"
-#include "analysis/snapshot_loader.h"
 #include "analysis/source_lines.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/diff_ranks.h"
 #include "tools/cuheap/message.h"
-#include "tools/cuheap/progress.h"
+#include "tools/cuheap/named_snapshot.h"
 #include "tools/cuheap/replaced_file.h"
 #include "tools/cuheap/standard_output.h"
 
@@ -25,8 +24,7 @@ namespace {
 
 std::optional<analysis::Snapshot> Load(const std::string& path) {
   Progress progress(path);
-  absl::StatusOr<analysis::Snapshot> snapshot = analysis::LoadSnapshot(
-      path == "-" ? "/dev/stdin" : path, [&](std::uint64_t read, std::uint64_t all) { progress.Read(read, all); });
+  absl::StatusOr<analysis::Snapshot> snapshot = LoadNamed(path, progress);
   progress.Clear();
   if (snapshot.ok()) return *std::move(snapshot);
   Say(std::string(snapshot.status().message()));

@@ -16,13 +16,12 @@
 #include "absl/status/statusor.h"
 #include "analysis/exports/exporter.h"
 #include "analysis/reports/blocks.h"
-#include "analysis/snapshot_loader.h"
 #include "analysis/text_file.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/filter_sink.h"
 #include "tools/cuheap/message.h"
 #include "tools/cuheap/parquet_export.h"
-#include "tools/cuheap/progress.h"
+#include "tools/cuheap/named_snapshot.h"
 #include "tools/cuheap/replaced_file.h"
 
 namespace cuheap::tools {
@@ -145,9 +144,7 @@ int Export(const ExportOptions& options) {
     converter = *std::move(writer);
   }
   Progress progress(options.path);
-  const absl::StatusOr<analysis::Snapshot> snapshot =
-      analysis::LoadSnapshot(options.path == "-" ? "/dev/stdin" : options.path,
-                             [&](std::uint64_t read, std::uint64_t all) { progress.Read(read, all); });
+  const absl::StatusOr<analysis::Snapshot> snapshot = LoadNamed(options.path, progress);
   progress.Clear();
   if (!snapshot.ok()) {
     std::string reason(snapshot.status().message());

@@ -28,14 +28,23 @@ Progress::Progress(const std::string& path)
     : path_(Shortened(path)), terminal_(IsTerminal()), next_(Clock::now() + kPatience) {}
 
 void Progress::Read(std::uint64_t read_bytes, std::uint64_t file_bytes) {
-  if (!terminal_ || Clock::now() < next_) return;
-  next_ = Clock::now() + kBetween;
+  if (!Due()) return;
   std::string text = "reading " + path_ + ": ";
   if (file_bytes != 0)
     text += std::to_string(read_bytes * 100 / file_bytes) + " %";
   else
     text += std::to_string(read_bytes >> 20) + " MiB";
   Show(std::move(text));
+}
+
+void Progress::Files(std::size_t done, std::size_t total) {
+  if (Due()) Show("cuheap: " + std::to_string(done) + " of " + std::to_string(total) + " snapshots read");
+}
+
+bool Progress::Due() {
+  if (!terminal_ || Clock::now() < next_) return false;
+  next_ = Clock::now() + kBetween;
+  return true;
 }
 
 void Progress::Phase(std::string_view what) {

@@ -1,7 +1,6 @@
 #include "tools/cuheap/rank_files.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,6 +23,7 @@
 #include "analysis/reports/report.h"
 #include "analysis/snapshot_loader.h"
 #include "analysis/text_file.h"
+#include "tools/cuheap/progress.h"
 
 namespace cuheap::tools {
 namespace {
@@ -77,35 +77,6 @@ Reading ReadOne(const RankFile& file, const analysis::LineRule& rule) {
   return reading;
 }
 
-// One line that is written over, on a terminal.
-class Progress {
- public:
-  explicit Progress(std::size_t total) : total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
-  ~Progress() {
-    if (shown_) Write("\r\033[K");
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void Tell(std::size_t done) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!terminal_ || now - told_ < (shown_ ? std::chrono::milliseconds(100) : std::chrono::seconds(1))) return;
-    told_ = now;
-    shown_ = true;
-    Write("\rcuheap: " + std::to_string(done) + " of " + std::to_string(total_) + " snapshots read\033[K");
-  }
-
- private:
-  static void Write(std::string_view text) {
-    // Nobody is wronged if a word of progress is lost.
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-  }
-
-  std::size_t total_;
-  bool terminal_, shown_ = false;
-  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
-};
-
 class Reader {
  public:
   Reader(const RankFileList& list, const analysis::LineRule& rule) : list_(list), rule_(rule) {}
@@ -150,14 +121,14 @@ class Reader {
 
   // In the order of the files, whatever was ready first: same folder, same report.
   void Collect() {
-    Progress progress(list_.files.size());
+    Progress progress;
     for (std::size_t index = 0; index < list_.files.size(); ++index) {
       std::unique_lock lock(mutex_);
       while (!changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return done_.contains(index); }))
-        progress.Tell(index + done_.size());
+        progress.Files(index + done_.size(), list_.files.size());
       Reading reading = std::move(done_.extract(index).mapped());
       lock.unlock();
-      progress.Tell(index + 1);
+      progress.Files(index + 1, list_.files.size());
       const std::string& path = list_.files[index].path;
       if (reading.summary)
         merge_.Add(*std::move(reading.summary));

@@ -9,10 +9,9 @@
 #include "analysis/reports/report_json.h"
 #include "analysis/reports/report_text.h"
 #include "analysis/reports/text_format.h"
-#include "analysis/snapshot_loader.h"
 #include "tools/cuheap/commands.h"
 #include "tools/cuheap/message.h"
-#include "tools/cuheap/progress.h"
+#include "tools/cuheap/named_snapshot.h"
 #include "tools/cuheap/rank_files.h"
 #include "tools/cuheap/report_page.h"
 #include "tools/cuheap/standard_output.h"
@@ -56,9 +55,7 @@ int ReportFile(const ReportOptions& options) {
   }
   const std::string& path = options.paths.front();
   Progress progress(path);
-  const absl::StatusOr<analysis::Snapshot> snapshot =
-      analysis::LoadSnapshot(path == "-" ? "/dev/stdin" : path,
-                             [&](std::uint64_t read, std::uint64_t all) { progress.Read(read, all); });
+  const absl::StatusOr<analysis::Snapshot> snapshot = LoadNamed(path, progress);
   if (!snapshot.ok()) {
     progress.Clear();
     std::string reason(snapshot.status().message());

@@ -20,7 +20,7 @@ class PagePartsTest : public testing::Test {
     snapshot_ = program_.Snapshot();
     report_.emplace(MakeReport(snapshot_));
     blocks_ = JoinBlocks(snapshot_);
-    histories_ = TellMemoryHistory(*report_, blocks_, CategoriseBlocks(*report_, blocks_).of_block);
+    histories_ = TellMemoryHistory(*report_, blocks_, CategoriesOf(*report_).of_block);
   }
   // A line that leaks every step beside one that frees.
   void LeakySteps(int steps) {

@@ -88,8 +88,7 @@ TEST(AllocatorSettings, WhatWasSetAlreadyStays) {
 }
 
 // Large tensors that come and go, of which smaller ones that stay take a piece each time.
-TEST(AllocatorSettings, LargeBlocksThatAreCutUp) {
-  CachedProgram program;
+void CutUpLargeBlocks(CachedProgram& program) {
   std::uint64_t at = kBase;
   for (int i = 0; i < 4; ++i) {
     program.Held(at, 200 * kMiB);
@@ -97,6 +96,11 @@ TEST(AllocatorSettings, LargeBlocksThatAreCutUp) {
     program.KeptTensor(at, 110 * kMiB);
     at += 200 * kMiB;
   }
+}
+
+TEST(AllocatorSettings, LargeBlocksThatAreCutUp) {
+  CachedProgram program;
+  CutUpLargeBlocks(program);
   const Snapshot snapshot = program.Snapshot();
   const AllocatorSettings settings = Of(snapshot);
   EXPECT_EQ(settings.check, SettingsCheck::kReproduced);
@@ -112,13 +116,7 @@ TEST(AllocatorSettings, LargeBlocksThatAreCutUp) {
 TEST(AllocatorSettings, RequestsThatWereRefusedAndWouldHaveFitted) {
   for (const bool fits : {true, false}) {
     CachedProgram program;
-    std::uint64_t at = kBase;
-    for (int i = 0; i < 4; ++i) {
-      program.Held(at, 200 * kMiB);
-      program.Free(program.Tensor(at, 200 * kMiB));
-      program.KeptTensor(at, 110 * kMiB);
-      at += 200 * kMiB;
-    }
+    CutUpLargeBlocks(program);
     program.OutOfMemory(fits ? 200 * kMiB : 400 * kMiB, 440 * kMiB, 800 * kMiB);
     const Snapshot snapshot = program.Snapshot();
     const AllocatorSettings settings = Of(snapshot);
